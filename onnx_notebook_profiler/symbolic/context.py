@@ -1,0 +1,393 @@
+"""Memory of a model as formulas over its symbolic dimensions, node by node."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from onnx import ModelProto
+
+from onnx_notebook_profiler.errors import ModelError
+from onnx_notebook_profiler.model import LoadedModel, ModelSource, load_model
+from onnx_notebook_profiler.plan import GraphPlan, build_plan
+from onnx_notebook_profiler.plan.inplace import Fit, InPlaceReuse, ReuseRule, find_reuse
+from onnx_notebook_profiler.plan.views import keeps_bytes
+from onnx_notebook_profiler.symbolic.accounts import (
+    Charge,
+    NodeAccount,
+    evaluator_account,
+    model_account,
+)
+from onnx_notebook_profiler.symbolic.annotate import annotate
+from onnx_notebook_profiler.symbolic.dims import InputDims, read_dims
+from onnx_notebook_profiler.symbolic.evaluation import CompiledForms
+from onnx_notebook_profiler.symbolic.expression import Expr
+from onnx_notebook_profiler.symbolic.peak import Peak
+from onnx_notebook_profiler.symbolic.scratch import scratch_bytes
+from onnx_notebook_profiler.symbolic.shapes import UnknownSize, ValueType, infer_types
+from onnx_notebook_profiler.symbolic.tags import Tag, tag_values
+from onnx_notebook_profiler.symbolic.value_bytes import numpy_bytes, stored_bytes
+
+__all__ = [
+    "NODE_MEMORY_ALREADY_ALLOCATED_BYTES_KEY",
+    "NODE_MEMORY_INITIALIZERS_KEY",
+    "NODE_MEMORY_INPUTS_KEY",
+    "NODE_MEMORY_INTERMEDIATES_KEY",
+    "NODE_MEMORY_OUTPUTS_KEY",
+    "NODE_MEMORY_OUTPUT_ALLOCATION_BYTES_KEY",
+    "NODE_MEMORY_TOTAL_BYTES_KEY",
+    "NODE_PEAK_MEMORY_KEY",
+    "Account",
+    "ComputeContext",
+    "Coverage",
+    "Unknown",
+]
+
+NODE_MEMORY_TOTAL_BYTES_KEY = "total_bytes"
+NODE_MEMORY_ALREADY_ALLOCATED_BYTES_KEY = "already_allocated_bytes"
+NODE_MEMORY_OUTPUT_ALLOCATION_BYTES_KEY = "output_allocation_bytes"
+NODE_MEMORY_INPUTS_KEY = "inputs"
+NODE_MEMORY_INITIALIZERS_KEY = "initializers"
+NODE_MEMORY_INTERMEDIATES_KEY = "intermediates"
+NODE_MEMORY_OUTPUTS_KEY = "outputs"
+NODE_PEAK_MEMORY_KEY = "onnx_light.peak_memory"
+
+Account = Literal["model", "evaluator"]
+"""model: inputs, initializers and everything alive, as onnx-light counts. evaluator: what ReferenceEvaluator holds."""
+
+Sizes = Mapping[str, int | Sequence[int] | npt.NDArray[Any]]
+Scalar = int | str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unknown:
+    """A value whose size no rule gives: which node makes it (-1: none, it is an input or initializer) and why."""
+
+    value: str
+    node: int
+    op: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many values have a size, of how many."""
+
+    known: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.known} of {self.total} values"
+
+
+class ComputeContext:
+    """Prices the plan of a model in formulas.
+
+    Args:
+        reuse: Which outputs may take over the buffer of an input that dies at the node. ``"operator"``: those of
+            element-wise operators and views, where the sizes are equal. ``"structural"``: any that fits, onnx-light's
+            bound. ``"none"``: none.
+        account: ``"model"`` counts inputs and initializers from the first node to the last, and outputs once they are
+            made. ``"evaluator"`` counts what :class:`~onnx_notebook_profiler.ReferenceEvaluator` holds, for models
+            without control flow; *reuse* does not apply to it.
+
+    Raises:
+        ValueError: *reuse* or *account* is none of these words.
+    """
+
+    def __init__(self, reuse: ReuseRule = "operator", account: Account = "model") -> None:
+        if reuse not in ("operator", "structural", "none"):
+            raise ValueError(f"reuse is 'operator', 'structural' or 'none', not {reuse!r}")
+        if account not in ("model", "evaluator"):
+            raise ValueError(f"account is 'model' or 'evaluator', not {account!r}")
+        self._reuse_rule = reuse
+        self._account = account
+        self._clear()
+
+    def _clear(self) -> None:
+        self._model: LoadedModel | None = None
+        self._plan: GraphPlan | None = None
+        self._input_dims = InputDims((), {}, {})
+        self._types: dict[str, ValueType | UnknownSize] = {}
+        self._bytes: dict[str, Expr | None] = {}
+        self.value_tags: dict[str, Tag] = {}
+        self.node_tags: list[Tag] = []
+        self.reuse: list[tuple[InPlaceReuse, ...]] = []
+        """For each node, which output takes over which input's buffer."""
+        self.peak_memory: list[int] = []
+        """Scratch bytes of each node."""
+        self.memory: list[dict[str, Any]] = []
+        """For each node the totals (int, or text where symbolic) and the buckets (tag -> int or text)."""
+        self._totals: list[Expr] = []
+        self._io_totals: list[Expr] = []
+        self._missing: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.unknown: tuple[Unknown, ...] = ()
+        """Values of unknown size, in the order of the nodes: no total holds them."""
+
+    # analysis
+
+    def compute(
+        self, model: ModelSource | LoadedModel, allow_input_overwrite: bool = False
+    ) -> None:
+        """Analyse *model*: shapes, tags, reuse, memory of each node. The weights are not read.
+
+        Args:
+            allow_input_overwrite: Let outputs take over the buffers of the model's inputs too.
+
+        Raises:
+            ModelError: The model cannot be read or is not well formed.
+        """
+        loaded = model if isinstance(model, LoadedModel) else load_model(model)
+        self._clear()
+        self._model = loaded
+        self._plan = plan = build_plan(loaded)
+        self._input_dims = read_dims(loaded)
+        self._types = infer_types(loaded, self._input_dims)
+        self._measure(plan)
+        self.value_tags, self.node_tags = tag_values(loaded.proto.graph)
+        self.reuse = [
+            find_reuse(
+                plan, step, self._fit, self._reuse_rule, overwrite_inputs=allow_input_overwrite
+            )
+            for step in plan.steps
+        ]
+        self.peak_memory = [scratch_bytes(step.node, self._types) for step in plan.steps]
+        self.unknown = tuple(self._find_unknown(plan))
+        self._fill(list(self._walk(plan, allow_input_overwrite)))
+
+    def _measure(self, plan: GraphPlan) -> None:
+        """Bytes of every value; what only rearranges its input has as many, also where its shape is unknown."""
+        measure = numpy_bytes if self._account == "evaluator" else stored_bytes
+        for name in plan.slots:
+            kind = self._types.get(name)
+            self._bytes[name] = measure(kind) if isinstance(kind, ValueType) else None
+        for step in plan.steps:
+            if not step.is_call and keeps_bytes(step.node):
+                source, result = step.node.input[0], step.node.output[0]
+                if self._bytes[result] is None:
+                    self._bytes[result] = self._bytes[source]
+
+    def _walk(self, plan: GraphPlan, overwrite_inputs: bool) -> Iterable[NodeAccount]:
+        if self._account == "evaluator":
+            return evaluator_account(plan, self._bytes.get, self.value_tags, self._rank)
+        return model_account(
+            plan, self.reuse, self._bytes.get, self.value_tags, overwrite_inputs=overwrite_inputs
+        )
+
+    def _rank(self, name: str) -> int | None:
+        """Rank of an input; -1 for sequences and maps, which are borrowed like tensors of rank 1 and more."""
+        assert self._model is not None
+        for value in self._model.proto.graph.input:
+            if value.name == name:
+                if value.type.WhichOneof("value") not in (None, "tensor_type"):
+                    return -1
+                kind = value.type.tensor_type
+                return len(kind.shape.dim) if kind.HasField("shape") else None
+        return None
+
+    def _fit(self, output: str, source: str) -> Fit | None:
+        ours, theirs = self._types.get(output), self._types.get(source)
+        if isinstance(ours, ValueType) and ours == theirs:
+            return "equal"
+        out, given = self._bytes.get(output), self._bytes.get(source)
+        if out is None or given is None:
+            return None
+        if out == given:
+            return "equal"
+        if out.is_constant and given.is_constant and given.value > out.value:
+            return "greater"
+        return None
+
+    def _find_unknown(self, plan: GraphPlan) -> Iterable[Unknown]:
+        makers = {name: step for step in plan.steps for name in step.node.output if name}
+        for name, nbytes in self._bytes.items():
+            if nbytes is not None:
+                continue
+            step = makers.get(name)
+            kind = self._types.get(name)
+            reason = (
+                kind.reason
+                if isinstance(kind, UnknownSize)
+                else "its element type has no fixed width"
+            )
+            yield Unknown(
+                name, step.index if step else -1, step.node.op_type if step else "", reason
+            )
+
+    def _fill(self, accounts: Sequence[NodeAccount]) -> None:
+        missing = np.zeros(len(accounts), np.bool_)
+        for index, account in enumerate(accounts):
+            charges = (*account.alive, *account.fresh)
+            missing[index] = any(charge.nbytes is None for charge in charges)
+            already, fresh = _sum(account.alive), _sum(account.fresh)
+            total = already + fresh
+            self._totals.append(total)
+            self._io_totals.append(_sum([charge for charge in charges if charge.is_io]))
+            buckets: dict[str, Any] = {
+                NODE_MEMORY_ALREADY_ALLOCATED_BYTES_KEY: _scalar(already),
+                NODE_MEMORY_INITIALIZERS_KEY: _bucket(account.alive, "initializers"),
+                NODE_MEMORY_INPUTS_KEY: _bucket(account.alive, "inputs"),
+                NODE_MEMORY_INTERMEDIATES_KEY: _bucket(account.alive, "intermediates"),
+                NODE_MEMORY_OUTPUT_ALLOCATION_BYTES_KEY: _scalar(fresh),
+                NODE_MEMORY_OUTPUTS_KEY: _bucket(account.fresh, None),
+                NODE_MEMORY_TOTAL_BYTES_KEY: _scalar(total),
+            }
+            self.memory.append(buckets)
+        self._missing = missing
+        names = self._input_dims.names
+        self._evaluator = CompiledForms(self._totals, names)
+        self._io_evaluator = CompiledForms(self._io_totals, names)
+        self.peak = Peak(self._totals, self._evaluator)
+        """The highest total over all nodes."""
+
+    # what people read
+
+    def __len__(self) -> int:
+        return len(self.memory)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Symbolic dimensions that the totals depend on or the inputs name, in the order of the inputs."""
+        return self._input_dims.names
+
+    @property
+    def author_dims(self) -> Mapping[str, str]:
+        """What the model calls a dimension that had to be renamed, because its name is missing or cannot be read."""
+        return self._input_dims.author_texts
+
+    @property
+    def input_dims(self) -> Mapping[str, tuple[Expr, ...] | None]:
+        """Shape of each input as expressions; None for an input that declares none."""
+        return self._input_dims.shapes
+
+    @property
+    def labels(self) -> tuple[tuple[str, str], ...]:
+        """Name and operator of each node."""
+        steps = self._plan.steps if self._plan is not None else ()
+        return tuple(
+            (step.node.name, _op_label(step.node.domain, step.node.op_type)) for step in steps
+        )
+
+    @property
+    def coverage(self) -> Coverage:
+        """How many values have a size."""
+        return Coverage(len(self._bytes) - len(self.unknown), len(self._bytes))
+
+    def node_memory(self, index: int) -> dict[str, Any]:
+        """Totals and buckets of one node; IndexError where there is no such node."""
+        return self.memory[_checked(index, len(self.memory))]
+
+    def node_peak_memory(self, index: int) -> int:
+        """Scratch bytes of one node, beyond its total; IndexError where there is no such node."""
+        return self.peak_memory[_checked(index, len(self.peak_memory))]
+
+    def node_reuse(self, index: int) -> tuple[InPlaceReuse, ...]:
+        """Which outputs of one node take over which inputs; IndexError where there is no such node."""
+        return self.reuse[_checked(index, len(self.reuse))]
+
+    def node_tag(self, index: int) -> Tag:
+        """Tag of one node; IndexError where there is no such node."""
+        return self.node_tags[_checked(index, len(self.node_tags))]
+
+    def shape(self, name: str) -> tuple[Scalar, ...] | None:
+        """Shape of a value, ints and expressions as text; None where it is unknown."""
+        kind = self._types.get(name)
+        return tuple(map(_scalar, kind.shape)) if isinstance(kind, ValueType) else None
+
+    def input_shapes(
+        self, sizes: Sizes | None = None, /, **dims: int
+    ) -> dict[str, tuple[int, ...] | None]:
+        """Shape of each input at given sizes; None for an input that declares none.
+
+        Raises:
+            SizeError: A dimension is missing, unknown, negative or no integer.
+        """
+        given = {**(sizes or {}), **dims}
+        shapes = {
+            name: shape for name, shape in self._input_dims.shapes.items() if shape is not None
+        }
+        flat = [size for shape in shapes.values() for size in shape]
+        values = iter(CompiledForms(flat, self.dims)(given).tolist())
+        sized = {name: tuple(next(values) for _ in shape) for name, shape in shapes.items()}
+        return {name: sized.get(name) for name in self._input_dims.shapes}
+
+    def totals(self, sizes: Sizes | None = None, /, **dims: Any) -> npt.NDArray[np.int64]:
+        """Bytes alive at each node, its outputs included.
+
+        Args:
+            sizes: One mapping, for dimensions whose names are no identifiers.
+            dims: A size for each of :attr:`dims`; arrays of sizes are gone through side by side.
+
+        Returns:
+            int64 [nodes], or [sizes, nodes] where a size is an array. Values of unknown size are left out:
+            see :meth:`unknown_nodes`.
+
+        Raises:
+            SizeError: A dimension is missing, unknown, negative or no integer, or a total leaves 64 bits.
+        """
+        return self._evaluator({**(sizes or {}), **dims})
+
+    def io_totals(self, sizes: Sizes | None = None, /, **dims: Any) -> npt.NDArray[np.int64]:
+        """The part of :meth:`totals` that the evaluator holds in its io account; 0 for ``account="model"``."""
+        return self._io_evaluator({**(sizes or {}), **dims})
+
+    def unknown_nodes(self, sizes: Sizes | None = None, /, **dims: Any) -> npt.NDArray[np.bool_]:
+        """Which totals leave a value of unknown size out and are to be read as "at least"; bool [nodes].
+
+        Raises:
+            SizeError: As :meth:`totals`.
+        """
+        self.totals(sizes, **dims)
+        return self._missing.copy()
+
+    def write_to_model(self, model: ModelProto) -> None:
+        """Write inferred shapes and annotations into *model*, see :mod:`onnx_notebook_profiler.symbolic.annotate`.
+
+        Raises:
+            ModelError: *model* has another number of nodes than the one that was computed.
+        """
+        if self._plan is None or len(model.graph.node) != len(self._plan.steps):
+            raise ModelError(
+                f"the model has {len(model.graph.node)} nodes, the context was computed for "
+                f"{len(self._plan.steps) if self._plan else 0}: compute this model first"
+            )
+        annotate(model, self._plan, self._types, self.value_tags, self.reuse, self.peak_memory)
+
+    def __repr__(self) -> str:
+        if self._model is None:
+            return f"ComputeContext(reuse={self._reuse_rule!r}, account={self._account!r})"
+        return (
+            f"ComputeContext({self._model.name!r}, {len(self)} nodes, dims {', '.join(self.dims) or 'none'}, "
+            f"sizes of {self.coverage})"
+        )
+
+
+def _sum(charges: Iterable[Charge]) -> Expr:
+    return Expr.sum(charge.nbytes for charge in charges if charge.nbytes is not None)
+
+
+def _scalar(size: Expr) -> Scalar:
+    return size.value if size.is_constant else str(size)
+
+
+def _bucket(charges: Iterable[Charge], source: str | None) -> dict[str, Scalar]:
+    """Bytes by tag, sorted by tag; tags of 0 bytes are left out."""
+    parts: dict[str, list[Charge]] = {}
+    for charge in charges:
+        if source is None or charge.source == source:
+            parts.setdefault(charge.tag, []).append(charge)
+    sums = {tag: _sum(parts[tag]) for tag in sorted(parts)}
+    return {tag: _scalar(total) for tag, total in sums.items() if total != Expr.constant(0)}
+
+
+def _op_label(domain: str, op_type: str) -> str:
+    return op_type if domain in ("", "ai.onnx") else f"{domain}::{op_type}"
+
+
+def _checked(index: int, count: int) -> int:
+    if not 0 <= index < count:
+        raise IndexError(f"node {index} of {count}")
+    return index
