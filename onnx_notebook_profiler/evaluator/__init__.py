@@ -1,0 +1,1 @@
+"""Executes the plan of a model with numpy and writes what happens to the event log."""

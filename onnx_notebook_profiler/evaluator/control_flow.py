@@ -1,0 +1,270 @@
+"""If, Loop, Scan, SequenceMap and calls of the model's functions: nodes that run graphs of their own.
+
+A region takes (frame, op, inputs) and gives one (value, buffer) for each output, in the account of that output.
+Values that a body borrows are kept alive by the frame or by the region until the body is done.
+Rules: https://onnx.ai/onnx/operators/ (If, Loop, Scan, SequenceMap).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+
+from onnx_notebook_profiler.allocators import Allocator
+from onnx_notebook_profiler.evaluator.adopt import value_bytes
+from onnx_notebook_profiler.evaluator.kernel import Array, NodeSpec
+
+if TYPE_CHECKING:
+    from onnx_notebook_profiler.evaluator.frame import Frame, Holding
+    from onnx_notebook_profiler.evaluator.program import BodyProgram, Op
+
+__all__ = ["find_region"]
+
+Region = Callable[["Frame", "Op", Sequence[Any]], "list[Holding]"]
+
+_SCAN_WITHOUT_BATCH = 9
+
+
+def find_region(spec: NodeSpec, *, is_call: bool) -> Region | None:
+    """How a node with bodies runs; None where its operator keeps its bodies to itself."""
+    if is_call:
+        return _call
+    if spec.domain not in ("", "ai.onnx"):
+        return None
+    if spec.op_type == "Scan" and spec.opset < _SCAN_WITHOUT_BATCH:
+        return None
+    return {"If": _if, "Loop": _loop, "Scan": _scan, "SequenceMap": _sequence_map}.get(spec.op_type)
+
+
+def _accounts(frame: Frame, op: Op) -> list[Allocator]:
+    """The allocator of each output of *op*; outputs that nobody wants are execution's."""
+    accounts = [frame.run.execution] * op.output_count
+    for output in op.outputs:
+        accounts[output.position] = frame.accounts[output.account]
+    return accounts
+
+
+def _truth(value: Any) -> bool:
+    if np.size(value) != 1:
+        raise ValueError(f"the condition must be one bool, not {np.size(value)} elements")
+    return bool(np.reshape(value, ())[()])
+
+
+def _call(frame: Frame, op: Op, inputs: Sequence[Any]) -> list[Holding]:
+    body = op.bodies[0]
+    accounts = _accounts(frame, op)
+    accounts += [frame.run.execution] * (len(body.program.plan.outputs) - len(accounts))
+    results = frame.run_body(op, body, [(value, None) for value in inputs], accounts)
+    _drop(results[op.output_count :])
+    return results[: op.output_count]
+
+
+def _if(frame: Frame, op: Op, inputs: Sequence[Any]) -> list[Holding]:
+    branch = "then_branch" if _truth(inputs[0]) else "else_branch"
+    body = next(body for body in op.bodies if body.name == branch)
+    return frame.run_body(op, body, [], _accounts(frame, op))
+
+
+def _loop(frame: Frame, op: Op, inputs: Sequence[Any]) -> list[Holding]:
+    body = op.bodies[0]
+    trips = None if inputs[0] is None else int(np.reshape(inputs[0], ())[()])
+    going = len(inputs) < 2 or inputs[1] is None or _truth(inputs[1])
+    states: list[Holding] = [(value, None) for value in inputs[2:]]
+    count = len(states)
+    accounts = _accounts(frame, op)
+    scanned = len(body.program.plan.outputs) - 1 - count
+    accounts += [frame.run.execution] * (count + scanned - len(accounts))
+    execution = frame.run.execution
+    inner = [execution, *accounts[:count], *[execution] * scanned]
+    pieces: list[list[Holding]] = [[] for _ in range(scanned)]
+    iteration = 0
+    try:
+        while going and (trips is None or iteration < trips):
+            counter = frame.copy_held(np.array(iteration, np.int64), execution, "iteration")
+            condition = frame.copy_held(np.array(True), execution, "condition")
+            previous = states
+            results = frame.run_body(
+                op, body, [counter, condition, *((value, None) for value, _ in states)], inner
+            )
+            states = results[1 : count + 1]
+            _drop(previous)
+            going = _truth(results[0][0])
+            _drop(results[:1])
+            for kept, piece in zip(pieces, results[count + 1 :], strict=True):
+                kept.append(piece)
+            iteration += 1
+        if iteration == 0:
+            states = [
+                frame.copy_held(value, account, "state")
+                for (value, _), account in zip(states, accounts, strict=False)
+            ]
+        stacked = [
+            _stack(frame, body, count + 1 + number, kept, accounts[count + number])
+            for number, kept in enumerate(pieces)
+        ]
+    except BaseException:
+        _drop(states)
+        for kept in pieces:
+            _drop(kept)
+        raise
+    return [*states, *stacked]
+
+
+def _stack(
+    frame: Frame, body: BodyProgram, number: int, pieces: list[Holding], account: Allocator
+) -> Holding:
+    """The scanned values of all iterations as one tensor; each piece goes once it is copied."""
+    name = body.program.plan.outputs[number]
+    if not pieces:
+        return _hold(frame, _empty(body, number), account, name)
+    first = pieces[0][0]
+    holding = _hold(frame, np.empty((len(pieces), *first.shape), first.dtype), account, name)
+    while pieces:
+        value, buffer = pieces.pop()
+        if value.shape != first.shape:
+            _drop([holding, (value, buffer)])
+            raise ValueError(
+                f"scan output {name!r} has shape {list(first.shape)} in one iteration and "
+                f"{list(value.shape)} in another: they must agree"
+            )
+        holding[0][len(pieces)] = value
+        _drop([(value, buffer)])
+    return holding
+
+
+def _scan(frame: Frame, op: Op, inputs: Sequence[Any]) -> list[Holding]:
+    body = op.bodies[0]
+    attributes = op.spec.attributes
+    scans = int(attributes["num_scan_inputs"])
+    count = len(inputs) - scans
+    outputs = len(body.program.plan.outputs) - count
+    in_axes = attributes.get("scan_input_axes") or [0] * scans
+    backwards = attributes.get("scan_input_directions") or [0] * scans
+    out_axes = attributes.get("scan_output_axes") or [0] * outputs
+    reversed_outputs = attributes.get("scan_output_directions") or [0] * outputs
+    lengths = {value.shape[axis] for value, axis in zip(inputs[count:], in_axes, strict=True)}
+    if len(lengths) != 1:
+        raise ValueError(f"the scanned inputs have {sorted(lengths)} steps: they must agree")
+    (steps,) = lengths
+    execution = frame.run.execution
+    accounts = _accounts(frame, op)
+    accounts += [execution] * (count + outputs - len(accounts))
+    states: list[Holding] = [(value, None) for value in inputs[:count]]
+    results: list[Holding | None] = [None] * outputs
+    try:
+        for step in range(steps):
+            given: list[Holding] = [(value, None) for value, _ in states]
+            for value, axis, back in zip(inputs[count:], in_axes, backwards, strict=True):
+                given.append(_slice(frame, value, axis, steps - 1 - step if back else step))
+            made = frame.run_body(op, body, given, [*accounts[:count], *[execution] * outputs])
+            previous, states = states, made[:count]
+            _drop(previous)
+            for number, piece in enumerate(made[count:]):
+                results[number] = _place(
+                    frame,
+                    results[number],
+                    piece[0],
+                    (steps - 1 - step if reversed_outputs[number] else step, steps),
+                    out_axes[number],
+                    accounts[count + number],
+                )
+                _drop([piece])
+        if steps == 0:
+            states = [
+                frame.copy_held(value, account, "state")
+                for (value, _), account in zip(states, accounts, strict=False)
+            ]
+        return [
+            *states,
+            *(
+                holding
+                or _hold(
+                    frame,
+                    _empty(body, count + number, out_axes[number]),
+                    accounts[count + number],
+                    "scan",
+                )
+                for number, holding in enumerate(results)
+            ),
+        ]
+    except BaseException:
+        _drop(states)
+        _drop([holding for holding in results if holding is not None])
+        raise
+
+
+def _slice(frame: Frame, value: Array, axis: int, step: int) -> Holding:
+    """One step of a scanned input: borrowed along the first axis, a copy along any other."""
+    if axis % value.ndim == 0:
+        return (value[step, ...], None)
+    part = np.moveaxis(value, axis, 0)[step, ...]
+    return frame.copy_held(part, frame.run.execution, "scan input")
+
+
+def _place(
+    frame: Frame,
+    holding: Holding | None,
+    piece: Array,
+    where: tuple[int, int],
+    axis: int,
+    account: Allocator,
+) -> Holding:
+    """Put a step's result into the scanned output, which the first step makes."""
+    step, steps = where
+    axis %= piece.ndim + 1
+    if holding is None:
+        shape = (*piece.shape[:axis], steps, *piece.shape[axis:])
+        holding = _hold(frame, np.empty(shape, piece.dtype), account, "scan output")
+    np.moveaxis(holding[0], axis, 0)[step, ...] = piece
+    return holding
+
+
+def _sequence_map(frame: Frame, op: Op, inputs: Sequence[Any]) -> list[Holding]:
+    """The body once for each element of the first sequence; other sequences go along, tensors stay."""
+    body = op.bodies[0]
+    execution = frame.run.execution
+    accounts = _accounts(frame, op)
+    collected: list[list[Holding]] = [[] for _ in body.program.plan.outputs]
+    try:
+        for position in range(len(inputs[0])):
+            given: list[Holding] = [
+                (value[position] if isinstance(value, list) else value, None) for value in inputs
+            ]
+            inner = [*accounts, *[execution] * (len(collected) - len(accounts))]
+            for kept, made in zip(collected, frame.run_body(op, body, given, inner), strict=True):
+                kept.append(made)
+        joined = []
+        for number in range(op.output_count):
+            made_values = [value for value, _ in collected[number]]
+            _drop(collected[number])
+            collected[number] = []
+            joined.append(_hold(frame, made_values, accounts[number], "sequence"))
+        return joined
+    finally:
+        for kept in collected:
+            _drop(kept)
+
+
+def _hold(frame: Frame, value: Any, account: Allocator, name: str) -> Holding:
+    """A value that the region made, accounted for in *account*."""
+    return (value, account.allocate(value_bytes(value), name) if frame.run.accounted else None)
+
+
+def _empty(body: BodyProgram, number: int, axis: int = 0) -> Array:
+    """A scanned output of no iterations: its declared shape, 0 where that is not known."""
+    assert body.graph is not None
+    kind = body.graph.output[number].type.tensor_type
+    shape = [dim.dim_value for dim in kind.shape.dim]
+    shape.insert(axis % (len(shape) + 1), 0)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type or onnx.TensorProto.FLOAT)
+    return np.empty(shape, dtype)
+
+
+def _drop(holdings: Sequence[Holding]) -> None:
+    """Give the buffers of values back that nobody needs any more."""
+    for _, buffer in holdings:
+        if buffer is not None:
+            buffer.give_back()

@@ -1,0 +1,103 @@
+"""Checks what a caller feeds before anything runs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, TypeProto
+
+from onnx_notebook_profiler.errors import FeedError
+from onnx_notebook_profiler.model import LoadedModel, graph_inputs, shorten
+
+__all__ = ["check_feeds"]
+
+
+def check_feeds(model: LoadedModel, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """The feeds in their own order, tensors as C-contiguous numpy arrays.
+
+    Raises:
+        FeedError: A name is missing or unknown, or a value has another type, rank or fixed dimension than the
+            input declares.
+    """
+    graph = model.proto.graph
+    declared = {value.name: value.type for value in graph.input}
+    for name in feeds:
+        if name not in declared:
+            close = difflib.get_close_matches(name, declared, 1)
+            hint = f"; did you mean {shorten(close[0])}?" if close else ""
+            raise FeedError(
+                f"the model has no input {shorten(str(name))}: its inputs are {_names(declared)}{hint}"
+            )
+    for value in graph_inputs(graph):
+        if value.name not in feeds and value.type.WhichOneof("value") != "optional_type":
+            raise FeedError(
+                f"input {shorten(value.name)} is not fed: expected {_names(declared)}, "
+                f"found {_names(feeds) or 'nothing'}"
+            )
+    return {name: _checked(name, value, declared[name]) for name, value in feeds.items()}
+
+
+def _names(mapping: Mapping[str, Any], limit: int = 12) -> str:
+    names = [shorten(str(name)) for name in mapping]
+    rest = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + rest
+
+
+def _checked(name: str, value: Any, kind: TypeProto) -> Any:
+    which = kind.WhichOneof("value")
+    if which == "optional_type":
+        return None if value is None else _checked(name, value, kind.optional_type.elem_type)
+    if which == "sequence_type":
+        if not isinstance(value, list | tuple):
+            raise FeedError(
+                f"input {shorten(name)} is a sequence: expected a list, found {type(value).__name__}"
+            )
+        return [_checked(name, one, kind.sequence_type.elem_type) for one in value]
+    if which not in (None, "tensor_type"):
+        return value
+    return _tensor(name, value, kind.tensor_type)
+
+
+def _tensor(name: str, value: Any, kind: TypeProto.Tensor) -> np.ndarray[Any, Any]:
+    code = kind.elem_type
+    expected = None
+    if code not in (TensorProto.UNDEFINED, TensorProto.STRING):
+        expected = onnx.helper.tensor_dtype_to_np_dtype(code)
+    if not isinstance(value, np.ndarray):
+        if not isinstance(value, bool | int | float | complex | str | np.generic):
+            raise FeedError(
+                f"input {shorten(name)} is a tensor: expected a numpy array, found {type(value).__name__}. "
+                f"Convert it with numpy.asarray"
+            )
+        value = np.asarray(value, None if isinstance(value, np.generic) else expected)
+    text = value.dtype.kind in "OUS"
+    if (code == TensorProto.STRING and not text) or (
+        expected is not None and value.dtype != expected
+    ):
+        raise FeedError(
+            f"input {shorten(name)} has type {expected or 'string'}, the value fed is {value.dtype}: "
+            f"convert it with astype"
+        )
+    if kind.HasField("shape"):
+        _check_shape(name, value, kind)
+    return value if value.flags.c_contiguous else np.ascontiguousarray(value)
+
+
+def _check_shape(name: str, value: np.ndarray[Any, Any], kind: TypeProto.Tensor) -> None:
+    dims = kind.shape.dim
+    shown = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims]
+    if value.ndim != len(dims):
+        raise FeedError(
+            f"input {shorten(name)} has rank {len(dims)} {shown}, the value fed has rank {value.ndim} "
+            f"{list(value.shape)}"
+        )
+    for axis, (dim, size) in enumerate(zip(dims, value.shape, strict=True)):
+        if dim.HasField("dim_value") and dim.dim_value > 0 and dim.dim_value != size:
+            raise FeedError(
+                f"input {shorten(name)} has shape {shown}: dimension {axis} must be {dim.dim_value}, "
+                f"the value fed has {size} {list(value.shape)}"
+            )

@@ -1,0 +1,419 @@
+"""Executes one graph: the loop over its nodes, with every byte accounted for and every event written."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from onnx_notebook_profiler.allocators import Allocator, Buffer
+from onnx_notebook_profiler.errors import AllocationError, KernelError, ProfilerError
+from onnx_notebook_profiler.evaluator.adopt import adopt, copy_value, owners, value_bytes
+from onnx_notebook_profiler.evaluator.program import BodyProgram, Op, Output, OutputPlan, Program
+from onnx_notebook_profiler.events import RuntimeEventAction
+from onnx_notebook_profiler.events.event import INITIALIZER_NODE, NO_NODE
+from onnx_notebook_profiler.events.rows import Scope, first_of
+from onnx_notebook_profiler.plan.graph_plan import ABSENT
+
+__all__ = ["Frame", "Holding", "Run", "Unaccounted", "free_all"]
+
+# Plain integers: the members of an IntEnum cost more to put into a row and to compare.
+_ADD = int(RuntimeEventAction.ADD)
+_REMOVE = int(RuntimeEventAction.REMOVE)
+_RUN_NODE = int(RuntimeEventAction.RUN_NODE)
+_FAIL_NODE = int(RuntimeEventAction.FAIL_NODE)
+
+Holding = tuple[Any, Buffer | None]
+"""A value and the buffer that accounts for its bytes; None where it has none."""
+
+
+class Unaccounted:
+    """Stands where a run has no allocator: grants everything, counts nothing."""
+
+    total_allocated_size = 0
+    peak_allocated_size = 0
+    allocated_count = 0
+
+    def allocate(self, nbytes: int, owner: str = "") -> Buffer:
+        """Grant."""
+        return Buffer(self, nbytes, 0, owner)
+
+    def free(self, buffer: Buffer) -> None:
+        """Take back."""
+        buffer.holder = None
+
+    def reset_peak(self) -> None:
+        """Nothing was counted."""
+
+
+@dataclasses.dataclass(slots=True)
+class Run:
+    """What all frames of one run share."""
+
+    execution: Allocator
+    io: Allocator
+    """Where the execution allocator serves both accounts, events show 0 for io: the sum must not count twice."""
+    accounted: bool
+    """False where neither account has an allocator: nothing is asked for and freed then."""
+    append: Callable[[tuple[Any, ...]], None] | None
+    """Writes a row to the log; None where events are off."""
+    release: bool
+    """False keeps every value to the end of the run."""
+    observe_node: Callable[[Op, Scope], None] | None = None
+    """Called after each node, for progress and verbose output."""
+
+    shown_io: Allocator = dataclasses.field(init=False)
+    """The io account as events show it."""
+
+    def __post_init__(self) -> None:
+        self.shown_io = Unaccounted() if self.io is self.execution else self.io
+
+    def memory(self) -> tuple[int, int, int, int]:
+        """Live and peak bytes of both accounts, as events show them."""
+        execution, io = self.execution, self.shown_io
+        return (
+            execution.total_allocated_size,
+            execution.peak_allocated_size,
+            io.total_allocated_size,
+            io.peak_allocated_size,
+        )
+
+
+class Frame:
+    """The values of one graph while it runs.
+
+    ``values`` and ``buffers`` are indexed by slot; the extra place at the end, which the slot of an absent input (-1)
+    reaches, holds None. ``accounts`` holds the allocator of each output of the graph and, at the end, where account -1
+    reaches it, the execution allocator.
+    """
+
+    __slots__ = ("accounts", "buffers", "program", "run", "scope", "values")
+
+    def __init__(
+        self,
+        program: Program,
+        run: Run,
+        output_accounts: Sequence[Allocator],
+        scope: Scope = (),
+    ) -> None:
+        self.program = program
+        self.run = run
+        self.scope = scope
+        self.accounts = (*output_accounts, run.execution)
+        self.values: list[Any] = [None] * (program.plan.value_count + 1)
+        self.buffers: list[Buffer | None] = [None] * (program.plan.value_count + 1)
+
+    # values that come from outside
+
+    def add_input(self, slot: int, name: str, value: Any, nbytes: int) -> None:
+        """Take in a value; *nbytes* of it are held by this run (0: borrowed)."""
+        if nbytes:
+            self.buffers[slot] = self.run.execution.allocate(nbytes, name)
+        self.values[slot] = value
+        self._write_add("input", name, NO_NODE, slot)
+
+    def add_weights(self, skip: frozenset[str] = frozenset()) -> None:
+        """Charge the graph's constants to the execution account, but for those that were fed."""
+        reserve = getattr(self.run.execution, "reserve", self.run.execution.allocate)
+        for slot, name, value in self.program.weights:
+            if name not in skip:
+                self.values[slot] = value
+                if self.run.accounted:
+                    self.buffers[slot] = reserve(value_bytes(value), name)
+                self._write_add("initializer", name, INITIALIZER_NODE, slot)
+
+    def _write_add(self, kind: str, name: str, node: int, slot: int) -> None:
+        """The add event of a tensor; other values come and go without one."""
+        append, value, buffer = self.run.append, self.values[slot], self.buffers[slot]
+        if append is not None and isinstance(value, np.ndarray):
+            held = buffer.nbytes if buffer is not None else 0
+            head = (_ADD, perf_counter_ns(), self.scope, *self.run.memory())
+            append((*head, kind, name, node, held, value.dtype, value.shape, first_of(value)))
+
+    # the loop
+
+    def execute(self) -> None:
+        """Run every node in order.
+
+        Raises:
+            KernelError, AllocationError: A node failed; the message names it. The log ends with its ``fail_node``.
+        """
+        run, values, buffers = self.run, self.values, self.buffers
+        recording, accounted, observe_node = run.append is not None, run.accounted, run.observe_node
+        started, empty = 0, np.empty
+        for op in self.program.ops:
+            inputs = op.fetch(values)
+            if recording:
+                started = perf_counter_ns()
+            try:
+                if op.single is not None:
+                    # One output with bytes of its own, nearly every node: _compute without its generality.
+                    output, compute, inferred, signature = op.single
+                    key = signature(inputs)
+                    plans = inferred.get(key)
+                    if plans is None:
+                        plans = inferred[key] = _infer(op, inputs)
+                    shape, dtype, nbytes = plans[0]
+                    slot = output.slot
+                    if accounted:
+                        account = self.accounts[output.account]
+                        buffers[slot] = account.allocate(nbytes, output.name)
+                    value = values[slot] = empty(shape, dtype)
+                    compute(inputs, (value,))
+                elif op.kernel is not None:
+                    self._compute(op, inputs)
+                elif op.adopting is not None:
+                    self._adopt(op, inputs)
+                else:
+                    self._run_region(op, inputs)
+            except BaseException as error:
+                failure = self._failure(op, inputs, started, error)
+                if failure is error:
+                    raise
+                raise failure from error
+            inputs = value = None  # a released value must really go
+            ended = self._write_node(op, started) if recording else 0
+            if op.releases and run.release:
+                if recording or accounted:
+                    self._release(op, ended)
+                else:
+                    for slot, _, _ in op.releases:
+                        values[slot] = None
+            if observe_node is not None:
+                observe_node(op, self.scope)
+
+    def _write_node(self, op: Op, started: int) -> int:
+        """The add events of a node's outputs, then its run_node event; all at one instant, which is returned."""
+        now = perf_counter_ns()
+        run, scope, values, buffers = self.run, self.scope, self.values, self.buffers
+        append, index = run.append, op.index
+        assert append is not None
+        live, peak, io_live, io_peak = run.memory()
+        for slot, name in op.made:
+            value = values[slot]
+            if isinstance(value, np.ndarray):
+                buffer = buffers[slot]
+                append(
+                    (
+                        _ADD,
+                        now,
+                        scope,
+                        live,
+                        peak,
+                        io_live,
+                        io_peak,
+                        op.kind,
+                        name,
+                        index,
+                        buffer.nbytes if buffer is not None else 0,
+                        value.dtype,
+                        value.shape,
+                        first_of(value),
+                    )
+                )
+        append(
+            (
+                _RUN_NODE,
+                started,
+                scope,
+                live,
+                peak,
+                io_live,
+                io_peak,
+                index,
+                op.call,
+                now - started,
+                "",
+            )
+        )
+        return now
+
+    def _compute(self, op: Op, inputs: Sequence[Any]) -> None:
+        """Ask what the outputs look like, have their bytes granted, fill them."""
+        first = op.outputs[0] if op.outputs else None
+        if op.spec.op_type == "Identity" and first is not None and first.view != ABSENT:
+            source = inputs[first.view]
+            if not isinstance(source, np.ndarray):
+                self.values[first.slot] = source  # a sequence or an optional value, which has no shape
+                return
+        key = op.signature(inputs)
+        plans = op.inferred.get(key)
+        if plans is None:
+            plans = op.inferred[key] = _infer(op, inputs)
+        filled: list[Any] = [None] * op.output_count
+        for output in op.outputs:
+            shape, dtype, nbytes = plans[output.position]
+            if output.view != ABSENT:
+                self.values[output.slot] = inputs[output.view].reshape(shape)
+                continue
+            if self.run.accounted:
+                account = self.accounts[output.account]
+                self.buffers[output.slot] = account.allocate(nbytes, output.name)
+            filled[output.position] = self.values[output.slot] = np.empty(shape, dtype)
+        if any(one is not None for one in filled):
+            op.kernel.compute(inputs, filled)  # type: ignore[union-attr]
+
+    def _adopt(self, op: Op, inputs: Sequence[Any]) -> None:
+        """Compute first, then take the results over."""
+        results = op.adopting.call(inputs)  # type: ignore[union-attr]
+        if len(results) < len(op.outputs):
+            raise ValueError(f"{len(results)} results came back for {len(op.outputs)} outputs")
+        foreign = owners(inputs)
+        for output in op.outputs:
+            value = adopt(results[output.position], foreign)
+            foreign |= owners((value,))
+            self._hold(output.slot, output.account, output.name, value)
+
+    def _hold(self, slot: int, account: int, name: str, value: Any) -> None:
+        if self.run.accounted:
+            self.buffers[slot] = self.accounts[account].allocate(value_bytes(value), name)
+        self.values[slot] = value
+
+    def _run_region(self, op: Op, inputs: Sequence[Any]) -> None:
+        """Run a node with bodies; its results come with their buffers, in the account of each output already."""
+        results = op.region(self, op, inputs)  # type: ignore[misc]
+        for output in op.outputs:
+            self.values[output.slot], self.buffers[output.slot] = results[output.position]
+            results[output.position] = (None, None)
+        free_all(buffer for _, buffer in results)  # of outputs that the node leaves out
+
+    def _release(self, op: Op, now: int) -> None:
+        """Drop what no later node reads; the plan frees only what the execution account holds."""
+        values, buffers, run = self.values, self.buffers, self.run
+        append, free = run.append, run.execution.free
+        for slot, frees, name in op.releases:
+            tensor = isinstance(values[slot], np.ndarray)
+            values[slot] = None
+            if frees != ABSENT:
+                buffer = buffers[frees]
+                if buffer is not None:
+                    buffers[frees] = None
+                    free(buffer)
+            if append is not None and tensor:
+                append((_REMOVE, now, self.scope, *run.memory(), name))
+
+    def _failure(
+        self, op: Op, inputs: Sequence[Any], started: int, error: BaseException
+    ) -> BaseException:
+        """Write the ``fail_node`` event; say where it happened and on what."""
+        append = self.run.append
+        if append is not None:
+            took = perf_counter_ns() - started
+            reason = f"{type(error).__name__}: {error}"
+            head = (_FAIL_NODE, started, self.scope, *self.run.memory())
+            append((*head, op.index, op.call, took, reason))
+        if isinstance(error, KernelError):
+            return KernelError(f"{op.label}: {error}")
+        if isinstance(error, MemoryError):
+            return AllocationError(f"{op.label}: {error}")
+        if not isinstance(error, Exception):
+            return error
+        if isinstance(error, ProfilerError):
+            return type(error)(f"{op.label}: {error}")
+        given = ", ".join(
+            f"{name}: {_describe(value)}"
+            for name, value in zip(op.call.inputs, inputs, strict=False)
+            if name
+        )
+        return KernelError(f"{op.label} failed on ({given}): {str(error) or type(error).__name__}")
+
+    # bodies
+
+    def run_body(
+        self,
+        op: Op,
+        body: BodyProgram,
+        inputs: Sequence[Holding],
+        accounts: Sequence[Allocator],
+    ) -> list[Holding]:
+        """Run a body of *op* and hand over its outputs, each in its account.
+
+        Args:
+            inputs: Values for the body's inputs. A buffer that comes along belongs to the body and is freed with it;
+                without one the value is borrowed from the caller, who keeps it alive.
+            accounts: The allocator of each output of the body.
+        """
+        inner = Frame(body.program, self.run, accounts, (*self.scope, (op.index, body.name)))
+        try:
+            for outer, slot in body.captures:
+                inner.values[slot] = self.values[outer]
+            for name, (value, buffer) in zip(body.program.plan.inputs, inputs, strict=False):
+                slot = body.program.plan.slots[name]
+                inner.buffers[slot] = buffer
+                inner.add_input(slot, name, value, 0)
+            inner.add_weights(frozenset(body.program.plan.inputs[: len(inputs)]))
+            inner.execute()
+            return inner.hand_over()
+        finally:
+            inner.close()
+
+    def hand_over(self) -> list[Holding]:
+        """The outputs, each with a buffer of its own in its account; what is borrowed or given twice is copied."""
+        plan, roots = self.program.plan, self.program.roots
+        handed: list[Holding] = []
+        taken: set[int] = set()
+        try:
+            for number, name in enumerate(plan.outputs):
+                slot = plan.slots[name]
+                root = roots.get(slot)
+                if root is None or root in taken:
+                    handed.append(self.copy_held(self.values[slot], self.accounts[number], name))
+                else:
+                    taken.add(root)
+                    handed.append((self.values[slot], self.buffers[root]))
+                    self.buffers[root] = None
+        except BaseException:
+            free_all(buffer for _, buffer in handed)
+            raise
+        return handed
+
+    def copy_held(self, value: Any, account: Allocator, name: str) -> Holding:
+        """A copy of *value*, accounted for in *account*."""
+        if value is None:
+            return (None, None)
+        buffer = account.allocate(value_bytes(value), name) if self.run.accounted else None
+        return (copy_value(value), buffer)
+
+    def close(self) -> None:
+        """Give back every buffer that is still held."""
+        self.values = [None] * len(self.values)
+        buffers, self.buffers = self.buffers, [None] * len(self.buffers)
+        free_all(buffers)
+
+
+def free_all(buffers: Iterable[Buffer | None]) -> None:
+    """Give *buffers* back to the allocators that granted them."""
+    for buffer in buffers:
+        if buffer is not None:
+            buffer.give_back()
+
+
+def _infer(op: Op, inputs: Sequence[Any]) -> tuple[OutputPlan, ...]:
+    """What the kernel says of its outputs, checked, with the bytes of each."""
+    plans = []
+    for shape, dtype in op.kernel.infer(inputs):  # type: ignore[union-attr]
+        count = 1
+        for size in shape:
+            if size < 0:
+                raise ValueError(
+                    f"an output of shape {tuple(shape)} is impossible: dimensions are 0 or more"
+                )
+            count *= int(size)
+        text = dtype.kind in "OUS"
+        plans.append(
+            (tuple(int(size) for size in shape), dtype, 0 if text else count * dtype.itemsize)
+        )
+    if len(plans) < op.output_count:
+        raise ValueError(f"the operator has {len(plans)} outputs, the node names {op.output_count}")
+    return tuple(plans)
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}"
+    if isinstance(value, list):
+        return f"sequence of {len(value)}"
+    return "absent" if value is None else type(value).__name__

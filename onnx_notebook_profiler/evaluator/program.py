@@ -1,0 +1,245 @@
+"""A plan with a kernel for each step: what the evaluator executes, made once for a model."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import operator
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnx import GraphProto
+
+from onnx_notebook_profiler.errors import ProfilerError, UnsupportedOperatorError
+from onnx_notebook_profiler.evaluator.attributes import node_spec
+from onnx_notebook_profiler.evaluator.control_flow import Region, find_region
+from onnx_notebook_profiler.evaluator.fallback import FallbackKernel
+from onnx_notebook_profiler.evaluator.kernel import AdoptingKernel, Array, Kernel, NodeSpec
+from onnx_notebook_profiler.evaluator.registry import find_kernel
+from onnx_notebook_profiler.evaluator.weights import load_weight
+from onnx_notebook_profiler.events.rows import NodeCall
+from onnx_notebook_profiler.model import body_graphs, describe_node
+from onnx_notebook_profiler.plan import Body, GraphPlan, Step
+from onnx_notebook_profiler.plan.graph_plan import ABSENT
+from onnx_notebook_profiler.plan.names import captured_names
+
+__all__ = ["BodyProgram", "Op", "Output", "Program", "build_program"]
+
+_ALWAYS_INFERENCE_OPSET = 7
+"""Before, an attribute told Dropout to train."""
+
+_executor_ids = itertools.count(1)
+
+OutputPlan = tuple[tuple[int, ...], Any, int]
+"""(shape, dtype, bytes) of an output; strings and objects have 0 bytes."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Output:
+    """Where an output of a node goes: *position* among the node's outputs, *view* of which input (ABSENT: of none)."""
+
+    position: int
+    slot: int
+    name: str
+    view: int
+    account: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BodyProgram:
+    """A body with its program; *captures* as in the plan."""
+
+    name: str
+    program: Program
+    captures: tuple[tuple[int, int], ...]
+    graph: GraphProto | None
+
+
+Signature = Callable[[Sequence[Any]], Any]
+Single = tuple[
+    Output, Callable[..., None], "dict[Any, tuple[OutputPlan, ...]]", Callable[[Sequence[Any]], Any]
+]
+"""Output, compute, inferred and signature of an op."""
+
+
+@dataclasses.dataclass(slots=True)
+class Op:
+    """One step, ready to run."""
+
+    index: int
+    label: str
+    fetch: Callable[[Sequence[Any]], Sequence[Any]]
+    """Takes the inputs out of the values of a frame; for a fallback with bodies the captured values follow."""
+    outputs: tuple[Output, ...]
+    made: tuple[tuple[int, str], ...]
+    """Slot and name of each output."""
+    single: Single | None
+    """Set where a kernel of ours fills one output with bytes of its own: the case that has to be fast."""
+    output_count: int
+    releases: tuple[tuple[int, int, str], ...]
+    call: NodeCall
+    kernel: Kernel | None
+    adopting: AdoptingKernel | None
+    region: Region | None
+    kind: str
+    """Kind of its outputs in the log: results of bodies are outputs, all others intermediates."""
+    bodies: tuple[BodyProgram, ...]
+    signature: Signature
+    spec: NodeSpec
+    inferred: dict[Any, tuple[OutputPlan, ...]] = dataclasses.field(default_factory=dict)
+    """What the outputs look like, for each signature of the inputs met so far."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Program:
+    """The ops of a graph, its constants, and for each value with a buffer the slot that owns it."""
+
+    plan: GraphPlan
+    ops: tuple[Op, ...]
+    weights: tuple[tuple[int, str, Array], ...]
+    roots: dict[int, int]
+
+    def forget_shapes(self) -> None:
+        """Drop every inferred output, for feeds of other types than before."""
+        for op in self.ops:
+            op.inferred.clear()
+            for body in op.bodies:
+                body.program.forget_shapes()
+
+
+def build_program(plan: GraphPlan, folder: Path | None) -> Program:
+    """Find a kernel for each step of *plan* and load its constants.
+
+    Raises:
+        UnsupportedOperatorError: A node has no implementation; the message names it.
+        ModelError: A constant cannot be read.
+    """
+    return _build(plan, folder, next(_executor_ids))
+
+
+def _build(plan: GraphPlan, folder: Path | None, executor: int) -> Program:
+    names = list(plan.slots)
+    roots: dict[int, int] = {}
+    for buffer in plan.buffers:
+        owner = plan.slots[buffer.names[0]]
+        roots.update((plan.slots[name], owner) for name in buffer.names)
+    weights = tuple(
+        (plan.slots[name], name, load_weight(tensor, folder))
+        for name, tensor in plan.initializers.items()
+    )
+    ops = tuple(_build_op(step, plan, names, folder, executor) for step in plan.steps)
+    return Program(plan, ops, weights, roots)
+
+
+def _build_op(
+    step: Step, plan: GraphPlan, names: Sequence[str], folder: Path | None, executor: int
+) -> Op:
+    node = step.node
+    domain = node.domain if node.domain != "ai.onnx" else ""
+    spec = node_spec(node, plan.opsets.get(domain, 1))
+    bodies = _bodies(step, folder, executor)
+    region = find_region(spec, is_call=step.is_call) if bodies else None
+    kernel: Kernel | None = None
+    adopting: AdoptingKernel | None = None
+    inputs = step.inputs
+    if region is None:
+        try:
+            found = _kernel(spec, step, plan)
+        except ProfilerError as error:
+            raise UnsupportedOperatorError(f"{describe_node(step.index, node)}: {error}") from error
+        if isinstance(found, Kernel):
+            kernel = found
+        else:
+            adopting = found
+            inputs = (*inputs, *(plan.slots[name] for name in captured_names(node)))
+    outputs = tuple(
+        Output(position, slot, names[slot], step.views[position], step.accounts[position])
+        for position, slot in enumerate(step.outputs)
+        if slot != ABSENT
+    )
+    op = Op(
+        index=step.index,
+        label=describe_node(step.index, node),
+        fetch=_fetcher(inputs),
+        outputs=outputs,
+        made=tuple((output.slot, output.name) for output in outputs),
+        single=None,
+        output_count=len(step.outputs),
+        releases=tuple((going.slot, going.frees, going.name) for going in step.releases),
+        call=NodeCall(domain or "ai.onnx", node.op_type, tuple(node.input), executor, 1),
+        kernel=kernel,
+        adopting=adopting,
+        region=region,
+        kind="intermediate" if region is None else "output",
+        bodies=bodies,
+        signature=_signature(inputs, type(kernel).value_inputs if kernel else ()),
+        spec=spec,
+    )
+    if kernel is not None and step.views == (ABSENT,):
+        op.single = (outputs[0], kernel.compute, op.inferred, op.signature)
+    return op
+
+
+def _kernel(spec: NodeSpec, step: Step, plan: GraphPlan) -> Kernel | AdoptingKernel:
+    found = find_kernel(spec.domain, spec.op_type, spec.opset)
+    if found is not None and not _is_left_to_others(spec, step):
+        return found(spec)
+    return FallbackKernel(spec, step.node, plan.opsets, captured_names(step.node))
+
+
+def _is_left_to_others(spec: NodeSpec, step: Step) -> bool:
+    """Where an operator with a kernel of ours does what that kernel cannot.
+
+    A copying Identity may be given a sequence or an optional value, a Dropout may be told to train.
+    """
+    if spec.domain or step.views[:1] != (ABSENT,):
+        return False
+    if spec.op_type == "Dropout":
+        return spec.input_count > 2 or spec.opset < _ALWAYS_INFERENCE_OPSET
+    return spec.op_type == "Identity"
+
+
+def _bodies(step: Step, folder: Path | None, executor: int) -> tuple[BodyProgram, ...]:
+    graphs = body_graphs(step.node)
+
+    def build(body: Body) -> BodyProgram:
+        return BodyProgram(
+            body.name, _build(body.plan, folder, executor), body.captures, graphs.get(body.name)
+        )
+
+    return tuple(build(body) for body in step.bodies)
+
+
+def _fetcher(slots: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """What takes the values of *slots*, as a tuple; :func:`operator.itemgetter` does so for two and more."""
+    if len(slots) > 1:
+        return operator.itemgetter(*slots)
+    if not slots:
+        return lambda values: ()
+    (slot,) = slots
+    return lambda values: (values[slot],)
+
+
+def _signature(inputs: Sequence[int], value_inputs: Sequence[int]) -> Signature:
+    """What identifies the inputs of a kernel: their shapes, and the contents of those that decide shapes.
+
+    The common cases have functions of their own: the general one takes as long as a small kernel.
+    """
+    by_value = frozenset(position for position in value_inputs if position < len(inputs))
+    if by_value or ABSENT in inputs:
+        return lambda given: tuple(
+            [
+                None
+                if one is None
+                else (one.shape, one.tobytes() if one.dtype.kind != "O" else tuple(one.flat))
+                if position in by_value
+                else one.shape
+                for position, one in enumerate(given)
+            ]
+        )
+    if len(inputs) == 1:
+        return lambda given: given[0].shape
+    if len(inputs) == 2:
+        return lambda given: (given[0].shape, given[1].shape)
+    return lambda given: tuple([one.shape for one in given])
