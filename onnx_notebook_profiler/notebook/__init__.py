@@ -1,0 +1,1 @@
+"""Magics, widgets and progress: the only room that knows IPython."""

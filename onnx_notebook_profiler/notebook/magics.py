@@ -1,0 +1,274 @@
+"""The magics: ``%onnx_profile``, ``%%onnx_profile``, ``%onnx_explore`` and ``%%onnx_model``.
+
+What needs onnx or numpy is imported when a magic is first used, so that loading the extension takes no time.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import (
+    Magics,
+    cell_magic,
+    line_cell_magic,
+    line_magic,
+    magics_class,
+    needs_local_scope,
+    no_var_expand,
+)
+from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.display import display
+
+from onnx_notebook_profiler.errors import ProfilerError
+from onnx_notebook_profiler.notebook.arguments import (
+    find_model,
+    one_line,
+    parse_line,
+    read_dims,
+    usage_errors,
+    variable_name,
+    whole_number,
+)
+from onnx_notebook_profiler.notebook.cell_body import run_cell_body
+from onnx_notebook_profiler.notebook.progress import ProgressBars
+
+if TYPE_CHECKING:
+    from onnx_notebook_profiler.notebook.explorer import MemoryExplorer
+    from onnx_notebook_profiler.notebook.runs import CellRuns
+    from onnx_notebook_profiler.profile.result import Profile
+
+__all__ = ["ProfilerMagics"]
+
+_OUTPUT = argument(
+    "-o", "--output", metavar="NAME", type=variable_name, help="bind the result to this variable"
+)
+_QUIET = argument("-q", "--quiet", action="store_true", help="show nothing")
+_DIMS = argument(
+    "--dims",
+    metavar="NAME=SIZE",
+    nargs="+",
+    action="append",
+    default=[],
+    help="sizes of symbolic dimensions, such as: --dims batch=8 seq=128",
+)
+
+
+@magics_class
+class ProfilerMagics(Magics):
+    """Magics about the memory and time of ONNX models."""
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__(shell)
+        self._bars = ProgressBars(shell)
+
+    @no_var_expand
+    @needs_local_scope
+    @line_cell_magic
+    @magic_arguments()
+    @argument(
+        "model",
+        metavar="MODEL",
+        nargs="?",
+        help="a variable (model, path, ReferenceEvaluator) or a file; not in the cell form",
+    )
+    @_DIMS
+    @_OUTPUT
+    @_QUIET
+    @argument("--top", metavar="N", type=whole_number, help="rows of each table (default: 40)")
+    @argument(
+        "--sort", choices=("order", "time", "memory"), default="order", help="order of the nodes"
+    )
+    @argument("--times", action="store_true", help="show times in plain text too")
+    def onnx_profile(
+        self, line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Profile an ONNX model: memory and time of each node, and where the peak is.
+
+        In a line, MODEL runs once on generated feeds; dimensions that --dims does
+        not name have size 1. The result is the value of the line::
+
+            %onnx_profile model.onnx --dims batch=8 seq=128 -o prof
+
+        In a cell, every run of every ReferenceEvaluator inside the cell is profiled,
+        also when the cell raises; the code needs no change. Each session shows one
+        run: the one that failed, else the last one with the highest peak. -o binds
+        the profile of the only run, or a list where runs differ in session or sizes::
+
+            %%onnx_profile -o prof
+            ReferenceEvaluator(model).run(None, feeds)
+        """
+        __tracebackhide__ = True
+        options = parse_line(self.onnx_profile, line)
+        if cell is None:
+            return self._profile_model(options, local_ns)
+        if options.model is not None or options.dims:
+            raise UsageError(
+                "%%onnx_profile profiles the runs of its cell and takes neither MODEL nor --dims: "
+                "use %onnx_profile MODEL"
+            )
+        return self._profile_cell(options, line, cell)
+
+    def _profile_model(
+        self, options: argparse.Namespace, local_ns: Mapping[str, Any] | None
+    ) -> Profile | None:
+        if options.model is None:
+            raise UsageError("%onnx_profile needs a MODEL: a variable or the path of a file")
+        model = self._model(options.model, local_ns)
+        dims = read_dims(options.dims)
+        from onnx_notebook_profiler.profile.profile import profile
+
+        with usage_errors():
+            try:
+                with self._bars.counting("onnx_profile", quiet=options.quiet) as progress:
+                    prof = profile(model, dims=dims, progress=progress)
+            except ProfilerError as error:
+                failed = getattr(error, "profile", None)
+                if failed is not None:
+                    self._keep(options, failed)
+                    self._show(options, failed)
+                raise
+        self._keep(options, prof)
+        return None if options.quiet else _as_asked(options, prof)
+
+    def _profile_cell(self, options: argparse.Namespace, line: str, cell: str) -> Any:
+        __tracebackhide__ = True
+        from onnx_notebook_profiler.evaluator.observe import observing
+        from onnx_notebook_profiler.notebook.runs import CellRuns
+
+        runs = CellRuns()
+        raised = True
+        try:
+            with (
+                self._bars.counting("onnx_profile", quiet=options.quiet) as progress,
+                observing(runs, progress),
+            ):
+                value = run_cell_body(self.shell, cell, "onnx_profile", line)
+            raised = False
+        finally:
+            self._report(options, runs, raised=raised)
+        return value
+
+    def _report(self, options: argparse.Namespace, runs: CellRuns, *, raised: bool) -> None:
+        """Show and bind what a cell ran."""
+        from onnx_notebook_profiler.profile.profile import profile_run
+
+        if not runs:
+            if not raised and (not options.quiet or options.output):
+                _say(
+                    "nothing to show, since no ReferenceEvaluator ran in this cell "
+                    "(expected a call of its run method)"
+                )
+            return
+        profiles = []
+        for session in runs.sessions():
+            kept = session.records if options.output else (session.shown,)
+            for record in kept:
+                try:
+                    prof = profile_run(record)
+                except ProfilerError as error:
+                    _say(f"a run of {record.evaluator!r} has no profile: {one_line(error)}")
+                    continue
+                profiles.append(prof)
+                if record is session.shown and not options.quiet:
+                    if session.note:
+                        _say(session.note)
+                    self._show(options, prof)
+        if profiles:
+            self._keep(options, profiles[0] if len(profiles) == 1 else profiles)
+
+    @no_var_expand
+    @needs_local_scope
+    @line_magic
+    @magic_arguments()
+    @argument(
+        "model", metavar="MODEL", help="a variable (model, path, ReferenceEvaluator) or a file"
+    )
+    @_DIMS
+    @_OUTPUT
+    @_QUIET
+    @argument(
+        "--account",
+        choices=("model", "evaluator"),
+        default="model",
+        help="what is counted, see ComputeContext",
+    )
+    def onnx_explore(
+        self, line: str, local_ns: Mapping[str, Any] | None = None
+    ) -> MemoryExplorer | None:
+        """Sliders over the symbolic dimensions of an ONNX model, with the memory of each node.
+
+        The explorer is the value of the line; --dims says where the sliders start::
+
+            %onnx_explore model.onnx --dims batch=8 -o explorer
+        """
+        options = parse_line(self.onnx_explore, line)
+        model = self._model(options.model, local_ns)
+        dims = read_dims(options.dims)
+        from onnx_notebook_profiler.notebook.explorer import explore
+
+        with usage_errors():
+            explorer = explore(model, dims, account=options.account)
+        self._keep(options, explorer)
+        return None if options.quiet else explorer
+
+    @no_var_expand
+    @cell_magic
+    @magic_arguments()
+    @argument(
+        "name", metavar="NAME", type=variable_name, help="the variable that the model is bound to"
+    )
+    @_QUIET
+    def onnx_model(self, line: str, cell: str) -> None:
+        """Make a model of the ONNX text in the cell, bind it to NAME and print it.
+
+        The text is a whole model or a graph alone::
+
+            %%onnx_model tiny
+            agraph (float[N] x) => (float[N] y) { y = Abs(x) }
+        """
+        options = parse_line(self.onnx_model, line)
+        if "{" not in cell:
+            raise UsageError(
+                "%%onnx_model expects ONNX text, such as: "
+                "agraph (float[N] x) => (float[N] y) { y = Abs(x) }"
+            )
+        from onnx_notebook_profiler.model import load_model
+        from onnx_notebook_profiler.render.model_text import pretty_onnx
+
+        with usage_errors():
+            model = load_model(cell).proto
+            text = pretty_onnx(model)
+        self._names[options.name] = model
+        if not options.quiet:
+            print(text)  # noqa: T201 - what this magic is for
+
+    @property
+    def _names(self) -> dict[str, Any]:
+        """The user's variables."""
+        shell: Any = self.shell
+        names: dict[str, Any] = shell.user_ns
+        return names
+
+    def _model(self, text: str, local_ns: Mapping[str, Any] | None) -> Any:
+        return find_model(text, local_ns, self._names)
+
+    def _keep(self, options: argparse.Namespace, value: Any) -> None:
+        if options.output:
+            self._names[options.output] = value
+
+    def _show(self, options: argparse.Namespace, prof: Profile) -> None:
+        if not options.quiet:
+            display(_as_asked(options, prof))
+
+
+def _say(note: str) -> None:
+    print(f"onnx_profile: {note}")  # noqa: T201 - a line beside the results
+
+
+def _as_asked(options: argparse.Namespace, prof: Profile) -> Profile:
+    from onnx_notebook_profiler.notebook.shown import shown_profile
+
+    return shown_profile(prof, top=options.top, sort=options.sort, times=options.times)

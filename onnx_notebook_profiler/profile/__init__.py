@@ -1,0 +1,1 @@
+"""Results: what a run cost, joined with what the formulas say."""

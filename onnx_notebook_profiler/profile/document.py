@@ -1,0 +1,288 @@
+"""A profile as headline, sections, tables and a chart, for text and HTML alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx_notebook_profiler.profile.result import NodeProfile, Order, Profile
+from onnx_notebook_profiler.render.sections import Chart, Column, Document, Section, Series, Table
+from onnx_notebook_profiler.render.units import format_bytes, format_int, format_ns
+
+__all__ = ["memory_chart", "profile_document"]
+
+_ROWS = 40
+"""Rows of a table when nothing else is asked for."""
+
+_EVENT_ROWS = 200
+
+
+def profile_document(
+    profile: Profile, *, top: int | None = None, sort: Order = "order"
+) -> Document:
+    """The document of a profile.
+
+    Args:
+        top: Rows of each table; None: 40. Rows that are left out are counted.
+        sort: Order of the nodes.
+
+    Raises:
+        ValueError: *top* is negative, or *sort* is no order.
+    """
+    if sort not in ("order", "time", "memory"):
+        raise ValueError(f"sort is 'order', 'time' or 'memory', not {sort!r}")
+    limit = _ROWS if top is None else top
+    if limit < 0:
+        raise ValueError(f"top is a number of rows, 0 or more, not {top}")
+    sections = [
+        Section("Memory", tuple(_memory(profile))),
+        Section("Nodes", tuple(_nodes(profile, limit, sort))),
+        Section("Buffers alive at the peak", (_live(profile, limit),)),
+        Section("Operators", (_operators(profile, limit),)),
+    ]
+    if profile.unknown:
+        sections.append(Section("Unknown sizes", tuple(_unknown(profile, limit))))
+    sections.append(Section("Events", tuple(_events(profile)), folded=True))
+    dims = ", ".join(f"{name}={size}" for name, size in profile.dims.items())
+    return Document(
+        title=profile.model_name + (f" ({dims})" if dims else ""),
+        headline=". ".join(_headline(profile, timed=False)) + ".",
+        timed_headline=". ".join(_headline(profile, timed=True)) + ".",
+        sections=tuple(sections),
+    )
+
+
+def _headline(profile: Profile, *, timed: bool) -> list[str]:
+    if profile.error:
+        first = f"The run failed after {len(profile.nodes)} of {profile.node_count} nodes: {profile.error}"
+        sentences = [first.rstrip(".")]
+    else:
+        sentences = []
+    if profile.peak_label:
+        sentences.append(f"Peak {format_bytes(profile.peak_bytes)} at {profile.peak_label}")
+    if timed and profile.nodes and profile.total_ns:
+        slowest = sorted(_time_by_operator(profile), reverse=True)[:3]
+        share = sum(time for time, _ in slowest) / profile.total_ns
+        names = ", ".join(op for _, op in slowest)
+        sentences.append(f"{names} take {share:.0%} of {format_ns(profile.total_ns)}")
+    if profile.unknown:
+        count = len(profile.unknown)
+        sentences.append(
+            f"{count} of {profile.coverage.total} values {'has' if count == 1 else 'have'} no formula for their size"
+        )
+    if profile.generated:
+        names = ", ".join(profile.generated)
+        sentences.append(f"Generated values were fed to {names}")
+    return sentences or ["No node ran"]
+
+
+def _time_by_operator(profile: Profile) -> list[tuple[int, str]]:
+    return [(total.time_ns, total.op) for total in profile.operators]
+
+
+def memory_chart(profile: Profile) -> Chart:
+    """Live bytes over the nodes, the peak so far, and what the formulas predict."""
+    nodes = profile.nodes
+    position = next((at for at, node in enumerate(nodes) if node.index == profile.peak_node), -1)
+    predicted = tuple(node.predicted_bytes for node in nodes)
+    known = sum(value is not None for value in predicted)
+    series = [
+        Series("live", tuple(node.live_bytes for node in nodes), "area"),
+        Series("peak so far", tuple(node.peak_bytes for node in nodes), "line"),
+    ]
+    note = f"{len(nodes)} of {profile.node_count} nodes ran"
+    if known:
+        series.append(Series("predicted", predicted, "dashed"))
+    note += f"; {known} of them are predicted"
+    return Chart(
+        title=f"Memory of {profile.model_name}",
+        labels=tuple(_node_label(node) for node in nodes),
+        series=tuple(series),
+        peak=position,
+        peak_label=profile.peak_label,
+        note=note,
+    )
+
+
+def _node_label(node: NodeProfile) -> str:
+    return f"{node.index} {node.op}" + (f" {node.name}" if node.name else "")
+
+
+def _memory(profile: Profile) -> list[str | Table | Chart]:
+    if not profile.nodes:
+        return ["No node ran, so there is nothing to draw."]
+    peak = _row_at_peak(profile)
+    accounts = ""
+    if peak is not None:
+        accounts = (
+            f": {format_int(peak.execution_bytes)} B in the execution account "
+            f"(initializers and intermediates), {format_int(peak.io_bytes)} B of outputs"
+        )
+    return [
+        memory_chart(profile),
+        f"Peak {format_int(profile.peak_bytes)} B at {profile.peak_label}{accounts}. {_agreement(profile)}",
+    ]
+
+
+def _row_at_peak(profile: Profile) -> NodeProfile | None:
+    """The main graph's row that shows the peak; None where the peak lies inside a body."""
+    for node in profile.nodes:
+        if node.index == profile.peak_node and node.live_bytes == profile.peak_bytes:
+            return node
+    return None
+
+
+def _agreement(profile: Profile) -> str:
+    predicted = [node for node in profile.nodes if node.predicted_bytes is not None]
+    apart = [node for node in predicted if node.difference]
+    if not predicted:
+        return "No node could be predicted: a value of unknown size is alive at each."
+    unpredicted = len(profile.nodes) - len(predicted)
+    rest = f" At {unpredicted} more a value of unknown size is alive." if unpredicted else ""
+    if not apart:
+        return f"Measured and predicted bytes are equal at {len(predicted)} of {len(profile.nodes)} nodes.{rest}"
+    reasons = ", ".join(dict.fromkeys(node.difference for node in apart))
+    return f"Measured and predicted bytes differ at {len(apart)} of {len(predicted)} nodes: {reasons}.{rest}"
+
+
+def _nodes(profile: Profile, limit: int, sort: Order) -> list[str | Table | Chart]:
+    rows = list(profile.nodes)
+    if sort == "time":
+        rows.sort(key=lambda node: -node.time_ns)
+    elif sort == "memory":
+        rows.sort(key=lambda node: -node.live_bytes)
+    tables: list[str | Table | Chart] = [
+        _node_table(profile, rows[:limit], len(rows), bodies=False)
+    ]
+    if profile.body_nodes:
+        inner = sorted(profile.body_nodes, key=lambda node: -node.live_bytes)
+        tables.append("Nodes inside branches, loops and functions, most live bytes first:")
+        tables.append(_node_table(profile, inner[:limit], len(inner), bodies=True))
+    return tables
+
+
+def _node_table(
+    profile: Profile, rows: Sequence[NodeProfile], count: int, *, bodies: bool
+) -> Table:
+    columns = [
+        *([Column("inside"), Column("runs", "int")] if bodies else []),
+        Column("node", "int"),
+        Column("op"),
+        Column("name"),
+        Column("time", "ns", timed=True),
+        Column("of the time", "share", timed=True),
+        Column("output", "bytes"),
+        Column("live", "bytes"),
+        Column("peak", "bytes"),
+        *([] if bodies else [Column("predicted", "bytes"), Column("difference")]),
+    ]
+    cells = []
+    for node in rows:
+        place = " ".join(f"{index}/{name}" for index, name in node.path)
+        cells.append(
+            (
+                *((place, node.runs) if bodies else ()),
+                node.index,
+                node.op,
+                node.name,
+                node.time_ns,
+                node.time_ns / profile.total_ns if profile.total_ns else None,
+                node.output_bytes,
+                node.live_bytes,
+                node.peak_bytes,
+                *(() if bodies else (node.predicted_bytes, node.difference)),
+            )
+        )
+    marked = frozenset(
+        at for at, node in enumerate(rows) if not bodies and node.index == profile.peak_node
+    )
+    return Table(tuple(columns), tuple(cells), more=count - len(rows), marked=marked)
+
+
+def _live(profile: Profile, limit: int) -> Table:
+    columns = (
+        Column("buffer"),
+        Column("bytes", "bytes"),
+        Column("of the peak", "share"),
+        Column("account"),
+        Column("made by"),
+    )
+    rows = tuple(
+        (
+            buffer.name,
+            buffer.nbytes,
+            buffer.nbytes / profile.peak_bytes if profile.peak_bytes else None,
+            buffer.account,
+            f"node {buffer.node_index} {buffer.op}" if buffer.node_index >= 0 else "",
+        )
+        for buffer in profile.live_at_peak[:limit]
+    )
+    return Table(columns, rows, more=len(profile.live_at_peak) - len(rows))
+
+
+def _operators(profile: Profile, limit: int) -> Table:
+    columns = (
+        Column("op"),
+        Column("nodes", "int"),
+        Column("time", "ns", timed=True),
+        Column("of the time", "share", timed=True),
+        Column("output", "bytes"),
+        Column("most live", "bytes"),
+    )
+    rows = tuple(
+        (
+            total.op,
+            total.count,
+            total.time_ns,
+            total.time_ns / profile.total_ns if profile.total_ns else None,
+            total.output_bytes,
+            total.peak_live_bytes,
+        )
+        for total in profile.operators[:limit]
+    )
+    return Table(columns, rows, more=len(profile.operators) - len(rows))
+
+
+def _unknown(profile: Profile, limit: int) -> list[str | Table | Chart]:
+    columns = (Column("value"), Column("node", "int"), Column("op"), Column("reason"))
+    rows = tuple(
+        (one.value, one.node if one.node >= 0 else "", one.op, one.reason)
+        for one in profile.unknown[:limit]
+    )
+    return [
+        f"Sizes are known by formula for {profile.coverage}. The run measured the others; no prediction holds them.",
+        Table(columns, rows, more=len(profile.unknown) - len(rows)),
+    ]
+
+
+def _events(profile: Profile) -> list[str | Table | Chart]:
+    columns = (
+        Column("action"),
+        Column("kind"),
+        Column("name or op"),
+        Column("node", "int"),
+        Column("duration", "ns", timed=True),
+        Column("execution", "bytes"),
+        Column("execution peak", "bytes"),
+        Column("io", "bytes"),
+    )
+    rows = tuple(
+        (
+            event.action.label,
+            event.kind,
+            event.name or event.op_type,
+            event.node_index if event.node_index >= 0 else "",
+            event.duration_ns or "",
+            event.allocated_bytes,
+            event.peak_bytes,
+            event.io_allocated_bytes,
+        )
+        for event in profile.events[:_EVENT_ROWS]
+    )
+    counts: dict[str, int] = {}
+    for event in profile.events:
+        counts[event.action.label] = counts.get(event.action.label, 0) + 1
+    text = ", ".join(f"{count} {label}" for label, count in counts.items()) or "none"
+    return [
+        f"{len(profile.events)} events: {text}.",
+        Table(columns, rows, more=len(profile.events) - len(rows)),
+    ]

@@ -1,0 +1,103 @@
+"""Runs a model and joins what was measured with what the formulas say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from onnx_notebook_profiler.errors import FeedError, SizeError
+from onnx_notebook_profiler.evaluator.observe import RunRecord, observing
+from onnx_notebook_profiler.evaluator.reference import ReferenceEvaluator
+from onnx_notebook_profiler.model import (
+    LoadedModel,
+    ModelSource,
+    generate_feed,
+    graph_inputs,
+    shorten,
+)
+from onnx_notebook_profiler.profile.join import join, sizes_of
+from onnx_notebook_profiler.profile.result import Profile
+from onnx_notebook_profiler.symbolic.context import ComputeContext
+
+__all__ = ["profile", "profile_run"]
+
+
+def profile(
+    model: ModelSource | ReferenceEvaluator,
+    feeds: Mapping[str, Any] | None = None,
+    dims: Mapping[str, int] | None = None,
+    *,
+    backend: Literal["reference"] = "reference",
+    progress: Callable[[int, int], None] | None = None,
+) -> Profile:
+    """Run *model* once and say what each node cost.
+
+    Args:
+        model: What :class:`~onnx_notebook_profiler.ReferenceEvaluator` takes, or such an evaluator.
+        feeds: A value for each input. Inputs that are missing are generated, see *dims*.
+        dims: Sizes of symbolic dimensions, for generated inputs; 1 for those that are not named.
+        backend: Who runs the model: ``"reference"``, this package's evaluator.
+        progress: Called with (nodes done, nodes in all) while the model runs.
+
+    Raises:
+        ModelError, UnsupportedOperatorError: The model cannot be run at all.
+        FeedError, SizeError: The feeds or sizes do not fit it.
+        KernelError, AllocationError: A node failed. The exception has the profile up to it as ``error.profile``.
+    """
+    if backend != "reference":
+        raise ValueError(f"backend is 'reference', not {backend!r}")
+    evaluator = model if isinstance(model, ReferenceEvaluator) else ReferenceEvaluator(model)
+    context = _predict(evaluator.model)
+    given, generated = _complete(evaluator.model, context, feeds or {}, dims or {})
+    records: list[RunRecord] = []
+    try:
+        with observing(records.append, progress):
+            evaluator.run(None, given)
+    except Exception as error:
+        if records:
+            error.profile = join(records[-1], context, generated)  # type: ignore[attr-defined]
+        raise
+    return join(records[-1], context, generated)
+
+
+def profile_run(record: RunRecord) -> Profile:
+    """The profile of a run that was observed, finished or failed."""
+    return join(record, _predict(record.evaluator.model), ())
+
+
+def _predict(model: LoadedModel) -> ComputeContext:
+    context = ComputeContext(account="evaluator")
+    context.compute(model)
+    return context
+
+
+def _complete(
+    model: LoadedModel,
+    context: ComputeContext,
+    feeds: Mapping[str, Any],
+    dims: Mapping[str, int],
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Feeds for every input that has to be fed, in the model's order, and the names of those that were made up."""
+    missing = [value for value in graph_inputs(model.proto.graph) if value.name not in feeds]
+    known = {name for name in dims if name in context.dims}
+    if len(known) != len(dims):
+        unknown = ", ".join(shorten(str(name)) for name in dims if name not in known)
+        raise SizeError(
+            f"the model has no symbolic dimension {unknown}: it has {', '.join(context.dims) or 'none'}"
+        )
+    if not missing:
+        return dict(feeds), ()
+    sizes = dict.fromkeys(context.dims, 1) | sizes_of(context, feeds) | dict(dims)
+    shapes = context.input_shapes(sizes)
+    made: dict[str, Any] = {}
+    for value in missing:
+        shape = shapes.get(value.name)
+        if shape is None and value.type.HasField("tensor_type"):
+            raise FeedError(
+                f"input {shorten(value.name)} declares no shape, so no value can be generated: give it in feeds"
+            )
+        made[value.name] = generate_feed(value, shape or ())
+    order = [value.name for value in graph_inputs(model.proto.graph)]
+    complete = {name: feeds[name] if name in feeds else made[name] for name in order}
+    complete.update((name, value) for name, value in feeds.items() if name not in complete)
+    return complete, tuple(made)

@@ -1,0 +1,48 @@
+"""Neutral sections, tables and charts turned into text, HTML, SVG and figures by pure functions."""
+
+from __future__ import annotations
+
+from onnx_notebook_profiler.render.clean import escape, printable, shorten
+from onnx_notebook_profiler.render.figure import chart_figure
+from onnx_notebook_profiler.render.html import to_html
+from onnx_notebook_profiler.render.sections import (
+    Align,
+    Chart,
+    Column,
+    Document,
+    Kind,
+    Section,
+    Series,
+    Table,
+)
+from onnx_notebook_profiler.render.svg import chart_img, chart_svg
+from onnx_notebook_profiler.render.text import to_text
+from onnx_notebook_profiler.render.units import (
+    format_bytes,
+    format_int,
+    format_ns,
+    format_share,
+)
+
+__all__ = [
+    "Align",
+    "Chart",
+    "Column",
+    "Document",
+    "Kind",
+    "Section",
+    "Series",
+    "Table",
+    "chart_figure",
+    "chart_img",
+    "chart_svg",
+    "escape",
+    "format_bytes",
+    "format_int",
+    "format_ns",
+    "format_share",
+    "printable",
+    "shorten",
+    "to_html",
+    "to_text",
+]

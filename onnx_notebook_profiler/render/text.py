@@ -1,0 +1,133 @@
+"""A document as plain text: aligned, deterministic, complete."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from onnx_notebook_profiler.render.cells import (
+    HEADING_LIMIT,
+    PARAGRAPH_LIMIT,
+    cell_text,
+    header_text,
+    more_text,
+)
+from onnx_notebook_profiler.render.clean import display_width, shorten
+from onnx_notebook_profiler.render.describe import describe_chart
+from onnx_notebook_profiler.render.scale import bucket_count, decimate, highest
+from onnx_notebook_profiler.render.sections import (
+    Align,
+    Block,
+    Chart,
+    Document,
+    Table,
+    visible,
+)
+from onnx_notebook_profiler.render.units import format_bytes, format_int
+
+TEXT_WIDTH = 100
+SPARK_WIDTH = 60
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_UNKNOWN_BLOCK = "·"
+
+
+def to_text(document: Document, *, times: bool = False) -> str:
+    """The document as text, without measured times unless `times`.
+
+    The same document gives the same text; no line ends in spaces.
+    """
+    shown = visible(document, times=times)
+    lines = [*_heading(shown.title, "="), *_paragraph(shown.headline)]
+    for section in shown.sections:
+        lines += ["", *_heading(section.title, "-")]
+        for position, block in enumerate(section.body):
+            if position:
+                lines.append("")
+            lines.extend(_block(block))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _heading(title: str, rule: str) -> list[str]:
+    text = shorten(title, HEADING_LIMIT)
+    return [text, rule * display_width(text)]
+
+
+def _paragraph(text: str) -> list[str]:
+    return textwrap.wrap(
+        shorten(text, PARAGRAPH_LIMIT), TEXT_WIDTH, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _block(block: Block) -> Iterator[str]:
+    if isinstance(block, Table):
+        yield from _table(block)
+    elif isinstance(block, Chart):
+        yield from _chart(block)
+    else:
+        yield from _paragraph(block)
+
+
+def _table(table: Table) -> Iterator[str]:
+    headers = [header_text(column) for column in table.columns]
+    rows = [
+        [cell_text(value, column.kind) for value, column in zip(row, table.columns, strict=True)]
+        for row in table.rows
+    ]
+    widths = [max(map(display_width, column)) for column in zip(headers, *rows, strict=True)]
+    aligns = [column.align for column in table.columns]
+    gutter = "  " if table.marked else ""
+    yield gutter + _line(headers, widths, aligns)
+    yield gutter + "  ".join("-" * width for width in widths)
+    for position, row in enumerate(rows):
+        mark = "> " if position in table.marked else gutter
+        yield mark + _line(row, widths, aligns)
+    if not rows and not table.more:
+        yield gutter + "(none)"
+    if table.more:
+        yield gutter + more_text(table.more)
+
+
+def _line(cells: list[str], widths: list[int], aligns: list[Align]) -> str:
+    return "  ".join(map(_pad, cells, widths, aligns))
+
+
+def _pad(text: str, width: int, align: Align) -> str:
+    space = " " * (width - display_width(text))
+    return space + text if align == "right" else text + space
+
+
+def _chart(chart: Chart) -> Iterator[str]:
+    yield shorten(chart.title, HEADING_LIMIT)
+    count = len(chart.labels)
+    top = highest([one.values for one in chart.series])
+    if count and chart.series:
+        names = [shorten(one.name, 30) for one in chart.series]
+        width = max(map(display_width, names))
+        for name, one in zip(names, chart.series, strict=True):
+            yield f"  {_pad(name, width, 'left')}  {sparkline(one.values, top)}"
+        yield f"  {_spark_legend(count, top)}"
+    for line in describe_chart(chart):
+        yield f"  {line}"
+
+
+def _spark_legend(count: int, top: int) -> str:
+    blocks = bucket_count(count, SPARK_WIDTH)
+    scale = f"full height is {format_bytes(top)}"
+    if blocks == count:
+        return f"one block per node; {scale}"
+    each = -(-count // blocks)
+    return f"each block is the highest of up to {format_int(each)} nodes; {scale}"
+
+
+def sparkline(values: tuple[int | None, ...], top: int) -> str:
+    """Values as at most 60 block characters, the full block standing for `top`.
+
+    A block stands for the highest value it covers; a middle dot stands for unknown values.
+    """
+    return "".join(_spark(value, top) for value in decimate(values, SPARK_WIDTH))
+
+
+def _spark(value: int | None, top: int) -> str:
+    if value is None:
+        return _UNKNOWN_BLOCK
+    return _BLOCKS[min(value * len(_BLOCKS) // max(top, 1), len(_BLOCKS) - 1)]
