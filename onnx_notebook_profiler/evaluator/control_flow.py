@@ -80,35 +80,31 @@ def _loop(frame: Frame, op: Op, inputs: Sequence[Any]) -> list[Holding]:
     execution = frame.run.execution
     inner = [execution, *accounts[:count], *[execution] * scanned]
     pieces: list[list[Holding]] = [[] for _ in range(scanned)]
+    stacked: list[Holding] = []
     iteration = 0
     try:
         while going and (trips is None or iteration < trips):
-            counter = frame.copy_held(np.array(iteration, np.int64), execution, "iteration")
-            condition = frame.copy_held(np.array(True), execution, "condition")
-            previous = states
-            results = frame.run_body(
-                op, body, [counter, condition, *((value, None) for value, _ in states)], inner
-            )
-            states = results[1 : count + 1]
-            _drop(previous)
-            going = _truth(results[0][0])
-            _drop(results[:1])
+            given = _copies(frame, (np.array(iteration, np.int64), np.array(True)), [execution] * 2)
+            given += [(value, None) for value, _ in states]
+            results = frame.run_body(op, body, given, inner)
+            _drop(states)
+            condition, states = results[:1], results[1 : count + 1]
             for kept, piece in zip(pieces, results[count + 1 :], strict=True):
                 kept.append(piece)
+            results.clear()
+            try:
+                going = _truth(condition[0][0])
+            finally:
+                _drop(condition)
             iteration += 1
         if iteration == 0:
-            states = [
-                frame.copy_held(value, account, "state")
-                for (value, _), account in zip(states, accounts, strict=False)
-            ]
-        stacked = [
-            _stack(frame, body, count + 1 + number, kept, accounts[count + number])
-            for number, kept in enumerate(pieces)
-        ]
+            states = _copies(frame, [value for value, _ in states], accounts)
+        for number, kept in enumerate(pieces):
+            account = accounts[count + number]
+            stacked.append(_stack(frame, body, count + 1 + number, kept, account))
     except BaseException:
-        _drop(states)
-        for kept in pieces:
-            _drop(kept)
+        for left in (states, stacked, *pieces):
+            _drop(left)
         raise
     return [*states, *stacked]
 
@@ -153,60 +149,75 @@ def _scan(frame: Frame, op: Op, inputs: Sequence[Any]) -> list[Holding]:
     accounts = _accounts(frame, op)
     accounts += [execution] * (count + outputs - len(accounts))
     states: list[Holding] = [(value, None) for value in inputs[:count]]
-    results: list[Holding | None] = [None] * outputs
+    results: list[Holding] = [(None, None)] * outputs
     try:
         for step in range(steps):
+            where = [steps - 1 - step if back else step for back in backwards]
             given: list[Holding] = [(value, None) for value, _ in states]
-            for value, axis, back in zip(inputs[count:], in_axes, backwards, strict=True):
-                given.append(_slice(frame, value, axis, steps - 1 - step if back else step))
+            given += _slices(frame, inputs[count:], in_axes, where)
             made = frame.run_body(op, body, given, [*accounts[:count], *[execution] * outputs])
-            previous, states = states, made[:count]
-            _drop(previous)
-            for number, piece in enumerate(made[count:]):
-                results[number] = _place(
-                    frame,
-                    results[number],
-                    piece[0],
-                    (steps - 1 - step if reversed_outputs[number] else step, steps),
-                    out_axes[number],
-                    accounts[count + number],
-                )
-                _drop([piece])
+            _drop(states)
+            states, pieces = made[:count], made[count:]
+            made.clear()
+            where = [steps - 1 - step if back else step for back in reversed_outputs]
+            _place_all(frame, results, pieces, where, steps, out_axes, accounts[count:])
         if steps == 0:
-            states = [
-                frame.copy_held(value, account, "state")
-                for (value, _), account in zip(states, accounts, strict=False)
-            ]
-        return [
-            *states,
-            *(
-                holding
-                or _hold(
-                    frame,
-                    _empty(body, count + number, out_axes[number]),
-                    accounts[count + number],
-                    "scan",
-                )
-                for number, holding in enumerate(results)
-            ),
-        ]
+            states = _copies(frame, [value for value, _ in states], accounts)
+            for number in range(outputs):
+                nothing = _empty(body, count + number, out_axes[number])
+                results[number] = _hold(frame, nothing, accounts[count + number], "scan output")
     except BaseException:
         _drop(states)
-        _drop([holding for holding in results if holding is not None])
+        _drop(results)
         raise
+    return [*states, *results]
 
 
-def _slice(frame: Frame, value: Array, axis: int, step: int) -> Holding:
-    """One step of a scanned input: borrowed along the first axis, a copy along any other."""
-    if axis % value.ndim == 0:
-        return (value[step, ...], None)
-    part = np.moveaxis(value, axis, 0)[step, ...]
-    return frame.copy_held(part, frame.run.execution, "scan input")
+def _slices(
+    frame: Frame, values: Sequence[Array], axes: Sequence[int], steps: Sequence[int]
+) -> list[Holding]:
+    """One step of each scanned input: borrowed along the first axis, a copy along any other."""
+    slices: list[Holding] = []
+    try:
+        for value, axis, step in zip(values, axes, steps, strict=True):
+            part = np.moveaxis(value, axis, 0)[step, ...]
+            if axis % value.ndim == 0:
+                slices.append((part, None))
+            else:
+                slices.append(frame.copy_held(part, frame.run.execution, "scan input"))
+    except BaseException:
+        _drop(slices)
+        raise
+    return slices
+
+
+def _place_all(
+    frame: Frame,
+    results: list[Holding],
+    pieces: list[Holding],
+    where: Sequence[int],
+    steps: int,
+    axes: Sequence[int],
+    accounts: Sequence[Allocator],
+) -> None:
+    """Put the pieces of one step into the scanned outputs; each piece goes, whatever happens."""
+    try:
+        for number, (piece, _) in enumerate(pieces):
+            results[number] = _place(
+                frame,
+                results[number],
+                piece,
+                (where[number], steps),
+                axes[number],
+                accounts[number],
+            )
+    finally:
+        _drop(pieces)
 
 
 def _place(
     frame: Frame,
-    holding: Holding | None,
+    holding: Holding,
     piece: Array,
     where: tuple[int, int],
     axis: int,
@@ -215,7 +226,7 @@ def _place(
     """Put a step's result into the scanned output, which the first step makes."""
     step, steps = where
     axis %= piece.ndim + 1
-    if holding is None:
+    if holding[0] is None:
         shape = (*piece.shape[:axis], steps, *piece.shape[axis:])
         holding = _hold(frame, np.empty(shape, piece.dtype), account, "scan output")
     np.moveaxis(holding[0], axis, 0)[step, ...] = piece
@@ -228,6 +239,7 @@ def _sequence_map(frame: Frame, op: Op, inputs: Sequence[Any]) -> list[Holding]:
     execution = frame.run.execution
     accounts = _accounts(frame, op)
     collected: list[list[Holding]] = [[] for _ in body.program.plan.outputs]
+    joined: list[Holding] = []
     try:
         for position in range(len(inputs[0])):
             given: list[Holding] = [
@@ -236,16 +248,17 @@ def _sequence_map(frame: Frame, op: Op, inputs: Sequence[Any]) -> list[Holding]:
             inner = [*accounts, *[execution] * (len(collected) - len(accounts))]
             for kept, made in zip(collected, frame.run_body(op, body, given, inner), strict=True):
                 kept.append(made)
-        joined = []
         for number in range(op.output_count):
-            made_values = [value for value, _ in collected[number]]
+            elements = [value for value, _ in collected[number]]
             _drop(collected[number])
-            collected[number] = []
-            joined.append(_hold(frame, made_values, accounts[number], "sequence"))
-        return joined
+            joined.append(_hold(frame, elements, accounts[number], "sequence"))
+    except BaseException:
+        _drop(joined)
+        raise
     finally:
         for kept in collected:
             _drop(kept)
+    return joined
 
 
 def _hold(frame: Frame, value: Any, account: Allocator, name: str) -> Holding:
@@ -263,8 +276,21 @@ def _empty(body: BodyProgram, number: int, axis: int = 0) -> Array:
     return np.empty(shape, dtype)
 
 
-def _drop(holdings: Sequence[Holding]) -> None:
-    """Give the buffers of values back that nobody needs any more."""
+def _copies(frame: Frame, values: Sequence[Any], accounts: Sequence[Allocator]) -> list[Holding]:
+    """A copy of each value in its account: all of them, or an error and none."""
+    copies: list[Holding] = []
+    try:
+        for value, account in zip(values, accounts, strict=False):
+            copies.append(frame.copy_held(value, account, "state"))
+    except BaseException:
+        _drop(copies)
+        raise
+    return copies
+
+
+def _drop(holdings: list[Holding]) -> None:
+    """Give back and forget values that nobody needs any more; the list is empty then, so that they really go."""
     for _, buffer in holdings:
         if buffer is not None:
             buffer.give_back()
+    holdings.clear()

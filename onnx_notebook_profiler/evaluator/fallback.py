@@ -49,9 +49,8 @@ class FallbackKernel(AdoptingKernel):
             self._implementation = OnnxReferenceEvaluator(graph, opsets=table).rt_nodes_[0]
         except Exception as error:
             raise UnsupportedOperatorError(
-                f"operator {spec.op_type!r} of domain {spec.domain or 'ai.onnx'!r}, opset {spec.opset}, has "
-                f"neither a kernel here nor a class in onnx.reference nor a function in the model "
-                f"({type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else 'no message'})"
+                f"operator {spec.op_type} of domain {spec.domain or 'ai.onnx'}, opset {spec.opset}, has no kernel "
+                f"here, no class in onnx.reference and no function in the model"
             ) from error
 
     def call(self, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -68,7 +67,7 @@ class FallbackKernel(AdoptingKernel):
 
 
 def _in_default_domain(node: NodeProto) -> NodeProto:
-    """*node*, or where it calls the default domain by its longer name a copy that doesn't: the classes know only one."""
+    """*node*, or a copy that calls the default domain by its empty name: the classes know no other."""
     if node.domain != "ai.onnx":
         return node
     copy = NodeProto()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter_ns
 from typing import Any
@@ -10,12 +11,18 @@ from typing import Any
 import numpy as np
 
 from onnx_notebook_profiler.allocators import Allocator, Buffer
-from onnx_notebook_profiler.errors import AllocationError, KernelError, ProfilerError
+from onnx_notebook_profiler.errors import (
+    AllocationError,
+    KernelError,
+    ProfilerError,
+    UnsupportedOperatorError,
+)
 from onnx_notebook_profiler.evaluator.adopt import adopt, copy_value, owners, value_bytes
+from onnx_notebook_profiler.evaluator.kernel import Array
 from onnx_notebook_profiler.evaluator.program import BodyProgram, Op, Output, OutputPlan, Program
 from onnx_notebook_profiler.events import RuntimeEventAction
 from onnx_notebook_profiler.events.event import INITIALIZER_NODE, NO_NODE
-from onnx_notebook_profiler.events.rows import Scope, first_of
+from onnx_notebook_profiler.events.rows import MAX_SAMPLE, Scope, first_of
 from onnx_notebook_profiler.plan.graph_plan import ABSENT
 
 __all__ = ["Frame", "Holding", "Run", "Unaccounted", "free_all"]
@@ -25,6 +32,8 @@ _ADD = int(RuntimeEventAction.ADD)
 _REMOVE = int(RuntimeEventAction.REMOVE)
 _RUN_NODE = int(RuntimeEventAction.RUN_NODE)
 _FAIL_NODE = int(RuntimeEventAction.FAIL_NODE)
+
+_NOTHING = np.empty(0)
 
 Holding = tuple[Any, Buffer | None]
 """A value and the buffer that accounts for its bytes; None where it has none."""
@@ -135,7 +144,7 @@ class Frame:
 
     # the loop
 
-    def execute(self) -> None:
+    def execute(self) -> None:  # noqa: C901, PLR0912 - one loop, whose calls would cost more than small nodes
         """Run every node in order.
 
         Raises:
@@ -143,7 +152,7 @@ class Frame:
         """
         run, values, buffers = self.run, self.values, self.buffers
         recording, accounted, observe_node = run.append is not None, run.accounted, run.observe_node
-        started, empty = 0, np.empty
+        started, ended, empty = 0, 0, np.empty
         for op in self.program.ops:
             inputs = op.fetch(values)
             if recording:
@@ -153,16 +162,17 @@ class Frame:
                     # One output with bytes of its own, nearly every node: _compute without its generality.
                     output, compute, inferred, signature = op.single
                     key = signature(inputs)
-                    plans = inferred.get(key)
-                    if plans is None:
-                        plans = inferred[key] = _infer(op, inputs)
-                    shape, dtype, nbytes = plans[0]
-                    slot = output.slot
-                    if accounted:
-                        account = self.accounts[output.account]
-                        buffers[slot] = account.allocate(nbytes, output.name)
-                    value = values[slot] = empty(shape, dtype)
-                    compute(inputs, (value,))
+                    plans = inferred.get(key) or _infer(op, inputs, key)
+                    if plans:
+                        shape, dtype, nbytes, _ = plans[0]
+                        slot = output.slot
+                        if accounted:
+                            account = self.accounts[output.account]
+                            buffers[slot] = account.allocate(nbytes, output.name)
+                        value = values[slot] = empty(shape, dtype)
+                        compute(inputs, (value,))
+                    else:
+                        self._adopt(op, inputs)
                 elif op.kernel is not None:
                     self._compute(op, inputs)
                 elif op.adopting is not None:
@@ -174,8 +184,12 @@ class Frame:
                 if failure is error:
                     raise
                 raise failure from error
-            inputs = value = None  # a released value must really go
-            ended = self._write_node(op, started) if recording else 0
+            if recording:
+                if op.single is not None:
+                    ended = self._write_single(op, output, plans[0], value, started)
+                else:
+                    ended = self._write_node(op, started)
+            inputs, value = (), _NOTHING  # what is released must really go
             if op.releases and run.release:
                 if recording or accounted:
                     self._release(op, ended)
@@ -188,64 +202,54 @@ class Frame:
     def _write_node(self, op: Op, started: int) -> int:
         """The add events of a node's outputs, then its run_node event; all at one instant, which is returned."""
         now = perf_counter_ns()
-        run, scope, values, buffers = self.run, self.scope, self.values, self.buffers
-        append, index = run.append, op.index
+        run, scope, index = self.run, self.scope, op.index
+        append = run.append
         assert append is not None
-        live, peak, io_live, io_peak = run.memory()
-        for slot, name in op.made:
-            value = values[slot]
+        memory = run.memory()
+        for output in op.outputs:
+            value, buffer = self.values[output.slot], self.buffers[output.slot]
             if isinstance(value, np.ndarray):
-                buffer = buffers[slot]
-                append(
-                    (
-                        _ADD,
-                        now,
-                        scope,
-                        live,
-                        peak,
-                        io_live,
-                        io_peak,
-                        op.kind,
-                        name,
-                        index,
-                        buffer.nbytes if buffer is not None else 0,
-                        value.dtype,
-                        value.shape,
-                        first_of(value),
-                    )
-                )
-        append(
-            (
-                _RUN_NODE,
-                started,
-                scope,
-                live,
-                peak,
-                io_live,
-                io_peak,
-                index,
-                op.call,
-                now - started,
-                "",
-            )
-        )
+                held = buffer.nbytes if buffer is not None else 0
+                seen = (value.dtype, value.shape, first_of(value))
+                append((_ADD, now, scope, *memory, op.kind, output.name, index, held, *seen))
+        append((_RUN_NODE, started, scope, *memory, index, op.call, now - started, ""))
+        return now
+
+    def _write_single(
+        self, op: Op, output: Output, plan: OutputPlan, value: Array, started: int
+    ) -> int:
+        """:meth:`_write_node` for one output whose plan is at hand."""
+        now = perf_counter_ns()
+        run, scope, index = self.run, self.scope, op.index
+        append, execution, io = run.append, run.execution, run.shown_io
+        shape, dtype, nbytes, small = plan
+        live, peak = execution.total_allocated_size, execution.peak_allocated_size
+        io_live, io_peak = io.total_allocated_size, io.peak_allocated_size
+        assert append is not None
+        held = nbytes if run.accounted else 0
+        first = value.tobytes() if small else first_of(value)
+        # fmt: off
+        append((_ADD, now, scope, live, peak, io_live, io_peak,
+                "intermediate", output.name, index, held, dtype, shape, first))
+        append((_RUN_NODE, started, scope, live, peak, io_live, io_peak,
+                index, op.call, now - started, ""))
+        # fmt: on
         return now
 
     def _compute(self, op: Op, inputs: Sequence[Any]) -> None:
         """Ask what the outputs look like, have their bytes granted, fill them."""
-        first = op.outputs[0] if op.outputs else None
-        if op.spec.op_type == "Identity" and first is not None and first.view != ABSENT:
-            source = inputs[first.view]
-            if not isinstance(source, np.ndarray):
-                self.values[first.slot] = source  # a sequence or an optional value, which has no shape
-                return
+        if op.is_view and not isinstance(inputs[0], np.ndarray):
+            # A sequence or an absent optional, passed on.
+            self.values[op.outputs[0].slot] = inputs[0]
+            return
         key = op.signature(inputs)
-        plans = op.inferred.get(key)
-        if plans is None:
-            plans = op.inferred[key] = _infer(op, inputs)
+        plans = op.inferred.get(key) or _infer(op, inputs, key)
+        if not plans:
+            self._adopt(op, inputs)
+            return
         filled: list[Any] = [None] * op.output_count
         for output in op.outputs:
-            shape, dtype, nbytes = plans[output.position]
+            shape, dtype, nbytes, _ = plans[output.position]
             if output.view != ABSENT:
                 self.values[output.slot] = inputs[output.view].reshape(shape)
                 continue
@@ -293,7 +297,8 @@ class Frame:
                     buffers[frees] = None
                     free(buffer)
             if append is not None and tensor:
-                append((_REMOVE, now, self.scope, *run.memory(), name))
+                live, peak, io_live, io_peak = run.memory()
+                append((_REMOVE, now, self.scope, live, peak, io_live, io_peak, name))
 
     def _failure(
         self, op: Op, inputs: Sequence[Any], started: int, error: BaseException
@@ -391,24 +396,26 @@ def free_all(buffers: Iterable[Buffer | None]) -> None:
             buffer.give_back()
 
 
-def _infer(op: Op, inputs: Sequence[Any]) -> tuple[OutputPlan, ...]:
-    """What the kernel says of its outputs, checked, with the bytes of each."""
+def _infer(op: Op, inputs: Sequence[Any], key: Any) -> tuple[OutputPlan, ...]:
+    """What the kernel says of its outputs, checked and kept; nothing where it left the node to the next tier."""
+    assert op.kernel is not None
+    try:
+        specs = op.kernel.infer(inputs)
+    except UnsupportedOperatorError:
+        op.leave_kernel()
+        return ()
     plans = []
-    for shape, dtype in op.kernel.infer(inputs):  # type: ignore[union-attr]
-        count = 1
-        for size in shape:
-            if size < 0:
-                raise ValueError(
-                    f"an output of shape {tuple(shape)} is impossible: dimensions are 0 or more"
-                )
-            count *= int(size)
-        text = dtype.kind in "OUS"
-        plans.append(
-            (tuple(int(size) for size in shape), dtype, 0 if text else count * dtype.itemsize)
-        )
+    for shape, dtype in specs:
+        sizes = tuple(int(size) for size in shape)
+        if any(size < 0 for size in sizes):
+            raise ValueError(f"an output of shape {sizes} is impossible: dimensions are 0 or more")
+        count, text = math.prod(sizes), dtype.kind in "OUS"
+        nbytes = 0 if text else count * dtype.itemsize
+        plans.append((sizes, dtype, nbytes, count <= MAX_SAMPLE and not text))
     if len(plans) < op.output_count:
         raise ValueError(f"the operator has {len(plans)} outputs, the node names {op.output_count}")
-    return tuple(plans)
+    op.inferred[key] = tuple(plans)
+    return op.inferred[key]
 
 
 def _describe(value: Any) -> str:

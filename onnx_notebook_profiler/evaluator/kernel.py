@@ -61,13 +61,15 @@ class Kernel(abc.ABC):
 
         Raises:
             ValueError: The inputs do not fit the operator; the message says what was expected.
+            UnsupportedOperatorError: The kernel does not do this case; the node goes to the next tier for good.
         """
 
     @abc.abstractmethod
-    def compute(self, inputs: Sequence[Array | None], outputs: Sequence[Array]) -> None:
+    def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Fill *outputs*, which are C-contiguous, uninitialised and as :meth:`infer` said.
 
-        Inputs are C-contiguous and must not be written to.
+        Inputs are C-contiguous arrays, None where they are absent, and must not be written to. An output that nobody
+        wants, or that is a view of an input, is None.
         """
 
 

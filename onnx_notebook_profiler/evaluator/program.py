@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import operator
@@ -11,7 +12,7 @@ from typing import Any
 
 from onnx import GraphProto
 
-from onnx_notebook_profiler.errors import ProfilerError, UnsupportedOperatorError
+from onnx_notebook_profiler.errors import ModelError, UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.attributes import node_spec
 from onnx_notebook_profiler.evaluator.control_flow import Region, find_region
 from onnx_notebook_profiler.evaluator.fallback import FallbackKernel
@@ -26,13 +27,10 @@ from onnx_notebook_profiler.plan.names import captured_names
 
 __all__ = ["BodyProgram", "Op", "Output", "Program", "build_program"]
 
-_ALWAYS_INFERENCE_OPSET = 7
-"""Before, an attribute told Dropout to train."""
-
 _executor_ids = itertools.count(1)
 
-OutputPlan = tuple[tuple[int, ...], Any, int]
-"""(shape, dtype, bytes) of an output; strings and objects have 0 bytes."""
+OutputPlan = tuple[tuple[int, ...], Any, int, bool]
+"""(shape, dtype, bytes, few numbers) of an output; strings and objects have 0 bytes. Few: so many as an event keeps."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,8 +70,8 @@ class Op:
     fetch: Callable[[Sequence[Any]], Sequence[Any]]
     """Takes the inputs out of the values of a frame; for a fallback with bodies the captured values follow."""
     outputs: tuple[Output, ...]
-    made: tuple[tuple[int, str], ...]
-    """Slot and name of each output."""
+    is_view: bool
+    """True where its first output is a view of its first input."""
     single: Single | None
     """Set where a kernel of ours fills one output with bytes of its own: the case that has to be fast."""
     output_count: int
@@ -86,9 +84,15 @@ class Op:
     """Kind of its outputs in the log: results of bodies are outputs, all others intermediates."""
     bodies: tuple[BodyProgram, ...]
     signature: Signature
+    next_tier: Callable[[], AdoptingKernel]
+    """Makes what runs the node where its kernel turns out not to do the case."""
     spec: NodeSpec
     inferred: dict[Any, tuple[OutputPlan, ...]] = dataclasses.field(default_factory=dict)
     """What the outputs look like, for each signature of the inputs met so far."""
+
+    def leave_kernel(self) -> None:
+        """Give the node to the next tier, for good."""
+        self.adopting, self.kernel, self.single = self.next_tier(), None, None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -146,8 +150,10 @@ def _build_op(
     if region is None:
         try:
             found = _kernel(spec, step, plan)
-        except ProfilerError as error:
+        except UnsupportedOperatorError as error:
             raise UnsupportedOperatorError(f"{describe_node(step.index, node)}: {error}") from error
+        except ValueError as error:
+            raise ModelError(f"{describe_node(step.index, node)}: {error}") from error
         if isinstance(found, Kernel):
             kernel = found
         else:
@@ -163,7 +169,7 @@ def _build_op(
         label=describe_node(step.index, node),
         fetch=_fetcher(inputs),
         outputs=outputs,
-        made=tuple((output.slot, output.name) for output in outputs),
+        is_view=bool(step.views) and step.views[0] != ABSENT,
         single=None,
         output_count=len(step.outputs),
         releases=tuple((going.slot, going.frees, going.name) for going in step.releases),
@@ -174,6 +180,7 @@ def _build_op(
         kind="intermediate" if region is None else "output",
         bodies=bodies,
         signature=_signature(inputs, type(kernel).value_inputs if kernel else ()),
+        next_tier=lambda: FallbackKernel(spec, node, plan.opsets),
         spec=spec,
     )
     if kernel is not None and step.views == (ABSENT,):
@@ -183,21 +190,12 @@ def _build_op(
 
 def _kernel(spec: NodeSpec, step: Step, plan: GraphPlan) -> Kernel | AdoptingKernel:
     found = find_kernel(spec.domain, spec.op_type, spec.opset)
-    if found is not None and not _is_left_to_others(spec, step):
-        return found(spec)
+    # An Identity that owes a copy may hold a sequence: like every copy of unknown type it is computed and adopted.
+    if found is not None and not (spec.op_type == "Identity" and step.views == (ABSENT,)):
+        # What the kernel does not do goes to the next tier.
+        with contextlib.suppress(UnsupportedOperatorError):
+            return found(spec)
     return FallbackKernel(spec, step.node, plan.opsets, captured_names(step.node))
-
-
-def _is_left_to_others(spec: NodeSpec, step: Step) -> bool:
-    """Where an operator with a kernel of ours does what that kernel cannot.
-
-    A copying Identity may be given a sequence or an optional value, a Dropout may be told to train.
-    """
-    if spec.domain or step.views[:1] != (ABSENT,):
-        return False
-    if spec.op_type == "Dropout":
-        return spec.input_count > 2 or spec.opset < _ALWAYS_INFERENCE_OPSET
-    return spec.op_type == "Identity"
 
 
 def _bodies(step: Step, folder: Path | None, executor: int) -> tuple[BodyProgram, ...]:
@@ -216,7 +214,7 @@ def _fetcher(slots: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
     if len(slots) > 1:
         return operator.itemgetter(*slots)
     if not slots:
-        return lambda values: ()
+        return lambda _: ()
     (slot,) = slots
     return lambda values: (values[slot],)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnx_notebook_profiler.allocators import Allocator, Buffer, SimpleRawBufferAllocator
 from onnx_notebook_profiler.errors import OutputError
+from onnx_notebook_profiler.evaluator.adopt import value_bytes
 from onnx_notebook_profiler.evaluator.feeds import check_feeds
 from onnx_notebook_profiler.evaluator.frame import Frame, Run, Unaccounted, free_all
 from onnx_notebook_profiler.evaluator.observe import Observer, RunRecord, current_observer
@@ -277,11 +278,11 @@ class ReferenceEvaluator:
 def _own(value: Any, fed: Any, run: Run) -> tuple[Any, int]:
     """A feed as the run holds it, with the bytes that it holds of it: rank-0 tensors are copied, the rest is borrowed.
 
-    A feed that had to be made contiguous is a copy as well.
+    A feed that had to be converted or made contiguous is a copy already.
     """
     if isinstance(value, np.ndarray) and run.accounted:
+        if value is not fed:
+            return value, value_bytes(value)
         if value.ndim == 0:
-            return value.copy(), value.nbytes if value.dtype.kind not in "OUS" else 0
-        if value is not fed and isinstance(fed, np.ndarray):
-            return value, value.nbytes if value.dtype.kind not in "OUS" else 0
+            return value.copy(), value_bytes(value)
     return value, 0

@@ -13,10 +13,12 @@ from onnx_shape_inference import infer_symbolic_shapes
 
 from onnx_notebook_profiler.errors import ExpressionError
 from onnx_notebook_profiler.model import LoadedModel, body_graphs, shorten
+from onnx_notebook_profiler.symbolic.broadcasting import Broadcasts
 from onnx_notebook_profiler.symbolic.dims import InputDims
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.expression_parser import parse_expression
 from onnx_notebook_profiler.symbolic.expression_sympy import from_sympy
+from onnx_notebook_profiler.symbolic.shape_rules import install_rules
 
 __all__ = ["UnknownSize", "ValueType", "infer_types"]
 
@@ -53,8 +55,10 @@ def infer_types(model: LoadedModel, dims: InputDims) -> dict[str, ValueType | Un
     found: dict[str, ValueType | UnknownSize] = {}
     failure = ""
     try:
+        install_rules()
         engine_model = ir.from_proto(skeleton)
-        infer_symbolic_shapes(engine_model, warn_on_missing=False, adopt_declared_symbols=False)
+        with names.broadcasts.active():
+            infer_symbolic_shapes(engine_model, warn_on_missing=False, adopt_declared_symbols=False)
         for value in _values(engine_model.graph):
             found[value.name or ""] = _read_value(value, names)
     except Exception as error:  # noqa: BLE001 - the engine raises what a broken model makes it raise; said in `unknown`
@@ -79,6 +83,7 @@ class _EngineNames:
     def __init__(self, dims: InputDims) -> None:
         self._engine = {name: f"onp_d{number}" for number, name in enumerate(dims.names)}
         self._user = {engine: name for name, engine in self._engine.items()}
+        self.broadcasts = Broadcasts()
 
     def engine_text(self, size: Expr) -> str:
         renamed = size.substitute(
@@ -88,6 +93,7 @@ class _EngineNames:
 
     def to_user(self, size: Expr) -> Expr | None:
         """*size* over the user's dimensions; None where it holds a symbol that the engine made up."""
+        size = self.broadcasts.expand(size)
         if not size.symbols <= self._user.keys():
             return None
         return size.substitute({engine: Expr.symbol(name) for engine, name in self._user.items()})
@@ -142,7 +148,7 @@ def _input(value: ValueInfoProto, dims: InputDims, names: _EngineNames) -> Value
 
 
 def _without_names(node: NodeProto) -> NodeProto:
-    """*node*, its bodies without names of dimensions: the engine parses them, and they are none of those it is given."""
+    """*node*, its bodies without names of dimensions: the engine parses them, and they are none of its own."""
     if not body_graphs(node):
         return node
     copy = NodeProto()
