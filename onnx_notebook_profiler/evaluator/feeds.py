@@ -57,6 +57,9 @@ def _checked(name: str, value: Any, kind: TypeProto) -> Any:
                 f"input {shorten(name)} is a sequence: expected a list, found {type(value).__name__}"
             )
         return [_checked(name, one, kind.sequence_type.elem_type) for one in value]
+    if which is None and (value is None or isinstance(value, list | tuple)):
+        # A function or a node says nothing of its inputs: an absent optional value, a sequence.
+        return value if value is None else [_checked(name, one, kind) for one in value]
     if which not in (None, "tensor_type"):
         return value
     return _tensor(name, value, kind.tensor_type)

@@ -12,7 +12,7 @@ from onnx_notebook_profiler.events import RuntimeEvent
 if TYPE_CHECKING:
     from onnx_notebook_profiler.evaluator.reference import ReferenceEvaluator
 
-__all__ = ["Observer", "RunRecord", "current_observer", "observing"]
+__all__ = ["Observer", "RunRecord", "current_observers", "observing"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class Observer:
 _observers: list[Observer] = []
 
 
-def current_observer() -> Observer | None:
-    """The innermost observer, or None."""
-    return _observers[-1] if _observers else None
+def current_observers() -> tuple[Observer, ...]:
+    """Everybody who watches now, the outermost first."""
+    return tuple(_observers)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -13,7 +13,7 @@ from onnx_notebook_profiler.errors import OutputError
 from onnx_notebook_profiler.evaluator.adopt import value_bytes
 from onnx_notebook_profiler.evaluator.feeds import check_feeds
 from onnx_notebook_profiler.evaluator.frame import Frame, Run, Unaccounted, free_all
-from onnx_notebook_profiler.evaluator.observe import Observer, RunRecord, current_observer
+from onnx_notebook_profiler.evaluator.observe import Observer, RunRecord, current_observers
 from onnx_notebook_profiler.evaluator.program import Op, Program, build_program
 from onnx_notebook_profiler.events import EventLog, RuntimeEvent
 from onnx_notebook_profiler.events.rows import Scope
@@ -129,15 +129,15 @@ class ReferenceEvaluator:
         """
         given = check_feeds(self.model, feeds)
         wanted = self._wanted(output_names)
-        observer = current_observer()
-        if observer is None:
+        observers = current_observers()
+        if not observers:
             log = self._log if self.events_enabled else None
-            return self._run(wanted, given, feeds, log, self.allocator, self.io_allocator, None)
-        return self._run_observed(observer, wanted, given, feeds)
+            return self._run(wanted, given, feeds, log, self.allocator, self.io_allocator, ())
+        return self._run_observed(observers, wanted, given, feeds)
 
     def _run_observed(
         self,
-        observer: Observer,
+        observers: tuple[Observer, ...],
         wanted: tuple[str, ...],
         given: dict[str, Any],
         feeds: Mapping[str, Any],
@@ -153,7 +153,7 @@ class ReferenceEvaluator:
         started = perf_counter_ns()
         failure: BaseException | None = None
         try:
-            return self._run(wanted, given, feeds, log, execution, io, observer)
+            return self._run(wanted, given, feeds, log, execution, io, observers)
         except BaseException as error:
             failure = error
             raise
@@ -162,9 +162,11 @@ class ReferenceEvaluator:
             events = tuple(log)
             if self.allocator is None:
                 self._settle()
-            observer.finished(
-                RunRecord(self, dict(given), events, tuple(allocator_log), failure, took, baseline)
+            record = RunRecord(
+                self, dict(given), events, tuple(allocator_log), failure, took, baseline
             )
+            for observer in observers:
+                observer.finished(record)
 
     def _wanted(self, output_names: Sequence[str] | None) -> tuple[str, ...]:
         if output_names is None:
@@ -185,7 +187,7 @@ class ReferenceEvaluator:
         log: EventLog | None,
         execution: Allocator | None,
         io: Allocator | None,
-        observer: Observer | None,
+        observers: tuple[Observer, ...],
     ) -> list[Any]:
         self._settle()
         if log is not None:
@@ -198,7 +200,7 @@ class ReferenceEvaluator:
             append=log.append if log is not None else None,
             release=self.release_intermediates
             and all(name in self.plan.outputs for name in wanted),
-            observe_node=self._node_observer(observer),
+            observe_node=self._node_observer(observers),
         )
         frame = Frame(self._program, run, [run.io] * len(self.plan.outputs))
         weights = frozenset(self.plan.initializers) - frozenset(given)
@@ -251,8 +253,8 @@ class ReferenceEvaluator:
                 self._program.forget_shapes()
             self._feed_types = types
 
-    def _node_observer(self, observer: Observer | None) -> Any:
-        progress = observer.progress if observer is not None else None
+    def _node_observer(self, observers: tuple[Observer, ...]) -> Callable[[Op, Scope], None] | None:
+        progress = next((one.progress for one in reversed(observers) if one.progress), None)
         total = len(self.plan.steps)
         if progress is None and not self.verbose:
             return None

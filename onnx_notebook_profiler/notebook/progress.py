@@ -137,10 +137,12 @@ class ProgressBars:
             magic: Name of the magic that asks; in a notebook it has to be the first thing in its cell.
             quiet: Show none.
         """
+        watchable = is_watchable(self._shell.display_pub)
+        is_first = watchable and self._is_first(magic)
         if quiet or not _is_wanted():
             yield None
-        elif is_watchable(self._shell.display_pub):
-            if self._is_first(magic):
+        elif watchable:
+            if is_first:
                 with cell_output(self._shell.display_pub) as output:
                     yield NodeProgress(output)
             else:

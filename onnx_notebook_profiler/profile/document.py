@@ -41,7 +41,11 @@ def profile_document(
     ]
     if profile.unknown:
         sections.append(Section("Unknown sizes", tuple(_unknown(profile, limit))))
-    sections.append(Section("Events", tuple(_events(profile)), folded=True))
+    sections.append(
+        Section(
+            "Events", tuple(_events(profile, _EVENT_ROWS if top is None else limit)), folded=True
+        )
+    )
     dims = ", ".join(f"{name}={size}" for name, size in profile.dims.items())
     return Document(
         title=profile.model_name + (f" ({dims})" if dims else ""),
@@ -254,7 +258,7 @@ def _unknown(profile: Profile, limit: int) -> list[str | Table | Chart]:
     ]
 
 
-def _events(profile: Profile) -> list[str | Table | Chart]:
+def _events(profile: Profile, limit: int) -> list[str | Table | Chart]:
     columns = (
         Column("action"),
         Column("kind"),
@@ -276,7 +280,7 @@ def _events(profile: Profile) -> list[str | Table | Chart]:
             event.peak_bytes,
             event.io_allocated_bytes,
         )
-        for event in profile.events[:_EVENT_ROWS]
+        for event in profile.events[:limit]
     )
     counts: dict[str, int] = {}
     for event in profile.events:

@@ -111,8 +111,9 @@ def _chart(chart: Chart) -> Iterator[str]:
     yield chart_img(chart)
     statements = "".join(f"<li>{escape(line)}</li>" for line in describe_chart(chart))
     yield (
-        '<ul class="onp-chart-text" style="font-size:0.92em;opacity:0.85;margin:2px 0 6px;'
-        f'padding-left:18px">{statements}</ul></div>'
+        '<details class="onp-chart-text" style="font-size:0.92em;opacity:0.85;margin:2px 0 6px">'
+        '<summary style="cursor:pointer">The chart in words</summary>'
+        f'<ul style="margin:0;padding-left:18px">{statements}</ul></details></div>'
     )
 
 

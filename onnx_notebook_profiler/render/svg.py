@@ -43,7 +43,7 @@ _UNITS = 1000
 
 # A fluid chart has gutters in percent, and its peak is labelled in three lengths, each made to
 # fit the least width at which it is shown.
-_LEFT_PERCENT, _RIGHT_PERCENT = 14, 3
+_LEFT_PERCENT, _RIGHT_PERCENT = 8, 3
 _NARROW, _MEDIUM, _WIDE = 330, 560, 860
 _RULES = (
     ".onp-s,.onp-m{display:none}"

@@ -117,11 +117,11 @@ def test_real_model_is_profiled_and_pictured(
     shutil.copy(packaged_model("minilm"), lab.folder / "minilm.onnx")
     opened = notebook(
         LOAD,
-        "%onnx_profile minilm.onnx --dims batch=1 --dims sequence=32",
-        "%onnx_explore minilm.onnx",
+        "%onnx_explore minilm.onnx --dims batch=8 sequence=128",
+        "%onnx_profile minilm.onnx --dims batch=8 sequence=128 --top 3",
     )
     page = opened.page
-    rows_with(page, "MatMulInteger").first.wait_for(state="attached")
+    rows_with(page, "word_embeddings.weight_mul").first.wait_for(state="attached")
     page.locator(".onp-explorer .noUi-handle").nth(1).wait_for()
 
     picture = root / os.environ.get("ONP_SCREENSHOT", str(tmp_path / "notebook.png"))
