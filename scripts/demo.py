@@ -90,7 +90,7 @@ def shown_texts(notebook: nbformat.NotebookNode) -> Iterator[str]:
         for output in cell.get("outputs", ()):
             if output.output_type == "stream":
                 yield output.text
-            elif "data" in output and "text/plain" in output.data:
+            elif "text/plain" in output.get("data", ()) and "image/png" not in output.data:
                 yield output.data["text/plain"]
 
 

@@ -27,6 +27,8 @@ from onnx_notebook_profiler.render.units import format_bytes, format_int
 
 TEXT_WIDTH = 100
 SPARK_WIDTH = 60
+FOLDED_ROWS = 10
+"""Rows of a table in a folded section."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _UNKNOWN_BLOCK = "·"
 
@@ -43,8 +45,17 @@ def to_text(document: Document, *, times: bool = False) -> str:
         for position, block in enumerate(section.body):
             if position:
                 lines.append("")
-            lines.extend(_block(block))
+            lines.extend(_block(_beginning(block) if section.folded else block))
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _beginning(block: Block) -> Block:
+    """What text shows of a block that HTML folds away: of a table its first rows, the others counted."""
+    if not isinstance(block, Table) or len(block.rows) <= FOLDED_ROWS:
+        return block
+    marked = frozenset(position for position in block.marked if position < FOLDED_ROWS)
+    rows, more = block.rows[:FOLDED_ROWS], block.more + len(block.rows) - FOLDED_ROWS
+    return Table(block.columns, rows, more, marked)
 
 
 def _heading(title: str, rule: str) -> list[str]:

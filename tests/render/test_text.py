@@ -89,3 +89,16 @@ def test_one_more_row() -> None:
     table = Table((Column("a"),), (("x",),), more=1)
     text = to_text(Document("t", "", (Section("s", (table,)),)))
     assert text.endswith("… and 1 more row")
+
+
+def test_folded_sections_show_their_beginning() -> None:
+    rows = tuple((position,) for position in range(25))
+    table = Table((Column("position", "int"),), rows, more=5, marked=frozenset({3, 20}))
+    text = to_text(Document("t", "h", (Section("Events", (table,), folded=True),)))
+    figures = [line.strip("> ") for line in text.splitlines()]
+    assert "9" in figures
+    assert "10" not in figures
+    assert "20 more rows" in text
+    full = to_text(Document("t", "h", (Section("Events", (table,)),)))
+    assert "24" in full
+    assert "5 more rows" in full
