@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 
-import matplotlib
+import matplotlib as mpl
 import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -79,7 +79,7 @@ def run(path: Path) -> str:
     shell = InteractiveShell.instance()
     shell.reset(new_session=True)
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), matplotlib.rc_context({"backend": "agg"}):
+    with contextlib.redirect_stdout(printed), mpl.rc_context({"backend": "agg"}):
         for cell in nbformat.read(path, as_version=4).cells:
             if cell.cell_type == "code":
                 shell.run_cell(cell.source, store_history=False).raise_error()
