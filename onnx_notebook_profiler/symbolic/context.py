@@ -123,6 +123,7 @@ class ComputeContext:
         """For each node the totals (int, or text where symbolic) and the buckets (tag -> int or text)."""
         self._totals: list[Expr] = []
         self._io_totals: list[Expr] = []
+        self._prepare()
         self._missing: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.unknown: tuple[Unknown, ...] = ()
         """Values of unknown size, in the order of the nodes: no total holds them."""
@@ -237,6 +238,10 @@ class ComputeContext:
             }
             self.memory.append(buckets)
         self._missing = missing
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Make the totals ready to be evaluated."""
         names = self._input_dims.names
         self._evaluator = CompiledForms(self._totals, names)
         self._io_evaluator = CompiledForms(self._io_totals, names)

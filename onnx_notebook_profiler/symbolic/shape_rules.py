@@ -12,12 +12,18 @@ from onnx_shape_inference import ShapeInferenceContext, registry
 __all__ = ["install_rules"]
 
 _SLICE_OPSET = 10
+_CONSTANT_OF_SHAPE_OPSET = 9
 
 
 @functools.cache
 def install_rules() -> None:
     """Put our rules before those of the engine; once in a process."""
     registry.collect()
+    _install_slice()
+    _install_constant_of_shape()
+
+
+def _install_slice() -> None:
     engine_slice = registry.get("", "Slice", _SLICE_OPSET)
     if engine_slice is None:
         return
@@ -40,6 +46,26 @@ def install_rules() -> None:
             if isinstance(size, ir.SymbolicDim) and size.value is not None:
                 dims[axis] = _extent(size, start, end, step)
         output.shape = ir.Shape(dims)
+
+
+def _install_constant_of_shape() -> None:
+    engine_rule = registry.get("", "ConstantOfShape", _CONSTANT_OF_SHAPE_OPSET)
+    if engine_rule is None:
+        return
+
+    @registry.register("", "ConstantOfShape", since_version=_CONSTANT_OF_SHAPE_OPSET)  # type: ignore[untyped-decorator]
+    def infer_constant_of_shape(ctx: ShapeInferenceContext, node: ir.Node) -> None:
+        """The engine's rule, but for a shape that the model computes, such as ``Shape(x)``: it reads constants alone.
+
+        https://onnx.ai/onnx/operators/onnx__ConstantOfShape.html
+        """
+        engine_rule(ctx, node)
+        target, output = node.inputs[0], node.outputs[0]
+        if target is None or output.shape is not None:
+            return
+        sizes = ctx.get_symbolic_value(target)
+        if sizes is not None:
+            ctx.set_shape_and_dtype(output, ir.Shape(list(sizes)), output.dtype)
 
 
 def _fixed_limits(node: ir.Node, rank: int) -> dict[int, tuple[int, int, int]]:
