@@ -131,7 +131,7 @@ class ProfilerMagics(Magics):
                     self._show(options, failed)
                 raise
         self._keep(options, prof)
-        return None if options.quiet else _as_asked(options, prof)
+        return None if options.quiet else self._as_asked(options, prof)
 
     def _profile_cell(self, options: argparse.Namespace, line: str, cell: str) -> Any:
         __tracebackhide__ = True
@@ -261,14 +261,17 @@ class ProfilerMagics(Magics):
 
     def _show(self, options: argparse.Namespace, prof: Profile) -> None:
         if not options.quiet:
-            display(_as_asked(options, prof))
+            display(self._as_asked(options, prof))
+
+    def _as_asked(self, options: argparse.Namespace, prof: Profile) -> Profile:
+        """*prof* with the view options; a terminal has the text alone, so the text has the times there."""
+        from IPython.terminal.interactiveshell import TerminalInteractiveShell
+
+        from onnx_notebook_profiler.notebook.shown import shown_profile
+
+        times = options.times or isinstance(self.shell, TerminalInteractiveShell)
+        return shown_profile(prof, top=options.top, sort=options.sort, times=times)
 
 
 def _say(note: str) -> None:
     print(f"onnx_profile: {note}")  # noqa: T201 - a line beside the results
-
-
-def _as_asked(options: argparse.Namespace, prof: Profile) -> Profile:
-    from onnx_notebook_profiler.notebook.shown import shown_profile
-
-    return shown_profile(prof, top=options.top, sort=options.sort, times=options.times)

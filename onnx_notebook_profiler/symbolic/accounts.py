@@ -1,9 +1,9 @@
-"""What is alive at each node, as lists of (source, tag, value, bytes): one walk for each way of accounting."""
+"""What is alive at each node, by source and tag: one walk over the plan for each way of accounting."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from onnx_notebook_profiler.plan import GraphPlan
@@ -15,6 +15,9 @@ from onnx_notebook_profiler.symbolic.tags import Tag
 __all__ = ["Charge", "NodeAccount", "Source", "evaluator_account", "model_account"]
 
 Source = Literal["inputs", "initializers", "intermediates"]
+Bucket = tuple[Source, Tag]
+
+_NOTHING = Expr.constant(0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,10 +33,55 @@ class Charge:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeAccount:
-    """One node: what is alive when it begins, and what it makes anew."""
+    """One node: what is alive when it begins, summed up, and what it makes anew."""
 
-    alive: tuple[Charge, ...]
+    already: Expr
+    already_io: Expr
+    buckets: Mapping[Bucket, Expr]
+    unknown: int
+    """Values of unknown size that are alive when the node begins."""
     fresh: tuple[Charge, ...]
+
+
+class _Ledger:
+    """Running sums of what is alive: a node changes few of them, however many values there are."""
+
+    def __init__(self, charges: Iterable[Charge]) -> None:
+        self._buckets: dict[Bucket, Expr] = {}
+        self._total = self._io = _NOTHING
+        self._unknown = 0
+        grouped: dict[tuple[Source, Tag, bool], list[Expr]] = {}
+        for charge in charges:
+            if charge.nbytes is None:
+                self._unknown += 1
+            else:
+                key = (charge.source, charge.tag, charge.is_io)
+                grouped.setdefault(key, []).append(charge.nbytes)
+        for (source, tag, is_io), sizes in grouped.items():
+            self._add(Charge("", source, tag, Expr.sum(sizes), is_io), 1)
+
+    def enter(self, charge: Charge) -> None:
+        """A value is alive from now on."""
+        self._add(charge, 1)
+
+    def leave(self, charge: Charge) -> None:
+        """A value is alive no more."""
+        self._add(charge, -1)
+
+    def _add(self, charge: Charge, sign: int) -> None:
+        if charge.nbytes is None:
+            self._unknown += sign
+            return
+        change = charge.nbytes * sign
+        bucket = (charge.source, charge.tag)
+        self._buckets[bucket] = self._buckets.get(bucket, _NOTHING) + change
+        self._total += change
+        if charge.is_io:
+            self._io += change
+
+    def account(self, fresh: tuple[Charge, ...]) -> NodeAccount:
+        """The account of a node that makes *fresh*."""
+        return NodeAccount(self._total, self._io, dict(self._buckets), self._unknown, fresh)
 
 
 def model_account(
@@ -54,6 +102,7 @@ def model_account(
     for name in plan.inputs:
         if name not in plan.initializers:
             alive[name] = Charge(name, "inputs", tags.get(name, ""), size(name))
+    ledger = _Ledger(alive.values())
     used_later = _last_readers(plan)
     for step, reused in zip(plan.steps, reuse, strict=True):
         node = step.node
@@ -63,19 +112,21 @@ def model_account(
             for position, name in enumerate(node.output)
             if name
         }
-        fresh = tuple(charge for position, charge in made.items() if position not in taken)
-        yield NodeAccount(tuple(alive.values()), fresh)
+        yield ledger.account(
+            tuple(charge for position, charge in made.items() if position not in taken)
+        )
         for position, charge in made.items():
             if charge.name in plan.outputs or used_later.get(charge.name, -1) > step.index:
                 if position in taken:
                     charge = dataclasses.replace(charge, nbytes=alive[taken[position]].nbytes)  # noqa: PLW2901
                 alive[charge.name] = charge
-        for release in step.releases:
-            alive.pop(release.name, None)
+                ledger.enter(charge)
+        gone = [release.name for release in step.releases]
         if overwrite_inputs:
-            for name in taken.values():
-                if name in plan.inputs:
-                    alive.pop(name, None)
+            gone += [name for name in taken.values() if name in plan.inputs]
+        for name in gone:
+            if name in alive:
+                ledger.leave(alive.pop(name))
 
 
 def _last_readers(plan: GraphPlan) -> dict[str, int]:
@@ -112,11 +163,13 @@ def evaluator_account(
             owner, "intermediates", tags.get(owner, ""), size(owner), buffer.account != EXECUTION
         )
         born.setdefault(buffer.born, []).append((buffer.last, charge))
-    alive: list[tuple[int, Charge]] = []
+    ledger = _Ledger(standing)
+    leaving: dict[int, list[Charge]] = {}
     for index in range(len(plan.steps)):
-        alive = [(last, charge) for last, charge in alive if last >= index]
         new = born.get(index, [])
-        yield NodeAccount(
-            (*standing, *(charge for _, charge in alive)), tuple(charge for _, charge in new)
-        )
-        alive += new
+        yield ledger.account(tuple(charge for _, charge in new))
+        for last, charge in new:
+            ledger.enter(charge)
+            leaving.setdefault(last, []).append(charge)
+        for charge in leaving.pop(index, ()):
+            ledger.leave(charge)

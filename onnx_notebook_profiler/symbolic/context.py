@@ -18,6 +18,7 @@ from onnx_notebook_profiler.plan.views import keeps_bytes
 from onnx_notebook_profiler.symbolic.accounts import (
     Charge,
     NodeAccount,
+    Source,
     evaluator_account,
     model_account,
 )
@@ -221,19 +222,23 @@ class ComputeContext:
     def _fill(self, accounts: Sequence[NodeAccount]) -> None:
         missing = np.zeros(len(accounts), np.bool_)
         for index, account in enumerate(accounts):
-            charges = (*account.alive, *account.fresh)
-            missing[index] = any(charge.nbytes is None for charge in charges)
-            already, fresh = _sum(account.alive), _sum(account.fresh)
-            total = already + fresh
+            missing[index] = account.unknown or any(one.nbytes is None for one in account.fresh)
+            fresh = _sum(account.fresh)
+            total = account.already + fresh
             self._totals.append(total)
-            self._io_totals.append(_sum([charge for charge in charges if charge.is_io]))
+            self._io_totals.append(
+                account.already_io + _sum(one for one in account.fresh if one.is_io)
+            )
+            made = {charge.tag for charge in account.fresh}
             buckets: dict[str, Any] = {
-                NODE_MEMORY_ALREADY_ALLOCATED_BYTES_KEY: _scalar(already),
-                NODE_MEMORY_INITIALIZERS_KEY: _bucket(account.alive, "initializers"),
-                NODE_MEMORY_INPUTS_KEY: _bucket(account.alive, "inputs"),
-                NODE_MEMORY_INTERMEDIATES_KEY: _bucket(account.alive, "intermediates"),
+                NODE_MEMORY_ALREADY_ALLOCATED_BYTES_KEY: _scalar(account.already),
+                NODE_MEMORY_INITIALIZERS_KEY: _bucket(account, "initializers"),
+                NODE_MEMORY_INPUTS_KEY: _bucket(account, "inputs"),
+                NODE_MEMORY_INTERMEDIATES_KEY: _bucket(account, "intermediates"),
                 NODE_MEMORY_OUTPUT_ALLOCATION_BYTES_KEY: _scalar(fresh),
-                NODE_MEMORY_OUTPUTS_KEY: _bucket(account.fresh, None),
+                NODE_MEMORY_OUTPUTS_KEY: _scalars(
+                    {tag: _sum(one for one in account.fresh if one.tag == tag) for tag in made}
+                ),
                 NODE_MEMORY_TOTAL_BYTES_KEY: _scalar(total),
             }
             self.memory.append(buckets)
@@ -378,14 +383,13 @@ def _scalar(size: Expr) -> Scalar:
     return size.value if size.is_constant else str(size)
 
 
-def _bucket(charges: Iterable[Charge], source: str | None) -> dict[str, Scalar]:
+def _bucket(account: NodeAccount, source: Source) -> dict[str, Scalar]:
+    return _scalars({tag: size for (kind, tag), size in account.buckets.items() if kind == source})
+
+
+def _scalars(sizes: Mapping[Tag, Expr]) -> dict[str, Scalar]:
     """Bytes by tag, sorted by tag; tags of 0 bytes are left out."""
-    parts: dict[str, list[Charge]] = {}
-    for charge in charges:
-        if source is None or charge.source == source:
-            parts.setdefault(charge.tag, []).append(charge)
-    sums = {tag: _sum(parts[tag]) for tag in sorted(parts)}
-    return {tag: _scalar(total) for tag, total in sums.items() if total != Expr.constant(0)}
+    return {tag: _scalar(sizes[tag]) for tag in sorted(sizes) if sizes[tag] != Expr.constant(0)}
 
 
 def _op_label(domain: str, op_type: str) -> str:
