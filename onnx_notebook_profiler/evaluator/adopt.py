@@ -13,11 +13,13 @@ __all__ = ["adopt", "copy_value", "owners", "value_bytes"]
 
 
 def value_bytes(value: object) -> int:
-    """Bytes of the arrays that a value holds: 0 for strings and maps, the sum of the elements for sequences."""
+    """Bytes of the arrays that a value holds: 0 for strings, the sum of the elements for sequences and maps."""
     if isinstance(value, np.ndarray):
         return 0 if value.dtype.kind in "OUS" else value.nbytes
     if isinstance(value, list | tuple):
         return sum(value_bytes(one) for one in value)
+    if isinstance(value, dict):
+        return sum(value_bytes(one) for one in value.values())
     return 0
 
 
