@@ -42,8 +42,6 @@ class LoadedModel:
     folder: Path | None
     """Where external data may lie: the folder of the file that the model came from."""
     name: str
-    typed: bool = True
-    """False where inputs carry no types: the model was made of a function or a node."""
 
 
 def shorten(text: str, limit: int = 60) -> str:
@@ -65,9 +63,6 @@ def load_model(source: ModelSource) -> LoadedModel:
         ModelError: The source cannot be read, or the model is not well formed; the message names the place.
     """
     proto, folder, name = _read(source)
-    typed = True
-    if isinstance(proto, FunctionProto | NodeProto):
-        typed = False
     model = _as_model(proto)
     loaded = LoadedModel(
         proto=model,
@@ -75,7 +70,6 @@ def load_model(source: ModelSource) -> LoadedModel:
         functions={(_domain(f.domain), f.name): f for f in model.functions},
         folder=folder,
         name=name or model.graph.name or "model",
-        typed=typed,
     )
     _check_graph(model.graph, frozenset(), "the main graph")
     for function in model.functions:
@@ -95,7 +89,7 @@ def _read(
             raise ModelError(
                 f"{len(source)} bytes are no serialized ONNX model: {error}. Give the contents of an .onnx file"
             ) from error
-    if isinstance(source, str) and "{" in source:
+    if isinstance(source, str) and "{" in source and not _is_file(source):
         parse = (
             onnx.parser.parse_model if source.lstrip().startswith("<") else onnx.parser.parse_graph
         )
@@ -115,6 +109,14 @@ def _read(
         f"expected a path, bytes, ONNX text, ModelProto, GraphProto, FunctionProto or NodeProto, "
         f"found {type(source).__name__}"
     )
+
+
+def _is_file(text: str) -> bool:
+    """Whether *text* names a file; a long text is no name at all."""
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _as_model(proto: ModelProto | GraphProto | FunctionProto | NodeProto) -> ModelProto:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter_ns
 from typing import Any
@@ -11,18 +10,13 @@ from typing import Any
 import numpy as np
 
 from onnx_notebook_profiler.allocators import Allocator, Buffer
-from onnx_notebook_profiler.errors import (
-    AllocationError,
-    KernelError,
-    ProfilerError,
-    UnsupportedOperatorError,
-)
 from onnx_notebook_profiler.evaluator.adopt import adopt, copy_value, owners, value_bytes
+from onnx_notebook_profiler.evaluator.failures import explained
 from onnx_notebook_profiler.evaluator.kernel import Array
 from onnx_notebook_profiler.evaluator.program import BodyProgram, Op, Output, OutputPlan, Program
 from onnx_notebook_profiler.events import RuntimeEventAction
 from onnx_notebook_profiler.events.event import INITIALIZER_NODE, NO_NODE
-from onnx_notebook_profiler.events.rows import MAX_SAMPLE, Scope, first_of
+from onnx_notebook_profiler.events.rows import Scope, first_of
 from onnx_notebook_profiler.plan.graph_plan import ABSENT
 
 __all__ = ["Frame", "Holding", "Run", "Unaccounted", "free_all"]
@@ -162,7 +156,7 @@ class Frame:
                     # One output with bytes of its own, nearly every node: _compute without its generality.
                     output, compute, inferred, signature = op.single
                     key = signature(inputs)
-                    plans = inferred.get(key) or _infer(op, inputs, key)
+                    plans = inferred.get(key) or op.infer(inputs, key)
                     if plans:
                         shape, dtype, nbytes, _ = plans[0]
                         slot = output.slot
@@ -180,10 +174,11 @@ class Frame:
                 else:
                     self._run_region(op, inputs)
             except BaseException as error:
-                failure = self._failure(op, inputs, started, error)
-                if failure is error:
-                    raise
-                raise failure from error
+                self._write_failure(op, started, error)
+                if isinstance(error, Exception):
+                    # In no variable: its traceback would refer to it, and hold the values of the run.
+                    raise explained(op, inputs, error) from error
+                raise
             if recording:
                 if op.single is not None:
                     ended = self._write_single(op, output, plans[0], value, started)
@@ -243,7 +238,7 @@ class Frame:
             self.values[op.outputs[0].slot] = inputs[0]
             return
         key = op.signature(inputs)
-        plans = op.inferred.get(key) or _infer(op, inputs, key)
+        plans = op.inferred.get(key) or op.infer(inputs, key)
         if not plans:
             self._adopt(op, inputs)
             return
@@ -300,30 +295,14 @@ class Frame:
                 live, peak, io_live, io_peak = run.memory()
                 append((_REMOVE, now, self.scope, live, peak, io_live, io_peak, name))
 
-    def _failure(
-        self, op: Op, inputs: Sequence[Any], started: int, error: BaseException
-    ) -> BaseException:
-        """Write the ``fail_node`` event; say where it happened and on what."""
+    def _write_failure(self, op: Op, started: int, error: BaseException) -> None:
+        """The ``fail_node`` event."""
         append = self.run.append
         if append is not None:
             took = perf_counter_ns() - started
             reason = f"{type(error).__name__}: {error}"
             head = (_FAIL_NODE, started, self.scope, *self.run.memory())
             append((*head, op.index, op.call, took, reason))
-        if isinstance(error, KernelError):
-            return KernelError(f"{op.label}: {error}")
-        if isinstance(error, MemoryError):
-            return AllocationError(f"{op.label}: {error}")
-        if not isinstance(error, Exception):
-            return error
-        if isinstance(error, ProfilerError):
-            return type(error)(f"{op.label}: {error}")
-        given = ", ".join(
-            f"{name}: {_describe(value)}"
-            for name, value in zip(op.call.inputs, inputs, strict=False)
-            if name
-        )
-        return KernelError(f"{op.label} failed on ({given}): {str(error) or type(error).__name__}")
 
     # bodies
 
@@ -383,8 +362,8 @@ class Frame:
         return (copy_value(value), buffer)
 
     def close(self) -> None:
-        """Give back every buffer that is still held."""
-        self.values = [None] * len(self.values)
+        """Let go of every value, also where a traceback holds the list; give back every buffer that is still held."""
+        self.values[:] = [None] * len(self.values)
         buffers, self.buffers = self.buffers, [None] * len(self.buffers)
         free_all(buffers)
 
@@ -394,33 +373,3 @@ def free_all(buffers: Iterable[Buffer | None]) -> None:
     for buffer in buffers:
         if buffer is not None:
             buffer.give_back()
-
-
-def _infer(op: Op, inputs: Sequence[Any], key: Any) -> tuple[OutputPlan, ...]:
-    """What the kernel says of its outputs, checked and kept; nothing where it left the node to the next tier."""
-    assert op.kernel is not None
-    try:
-        specs = op.kernel.infer(inputs)
-    except UnsupportedOperatorError:
-        op.leave_kernel()
-        return ()
-    plans = []
-    for shape, dtype in specs:
-        sizes = tuple(int(size) for size in shape)
-        if any(size < 0 for size in sizes):
-            raise ValueError(f"an output of shape {sizes} is impossible: dimensions are 0 or more")
-        count, text = math.prod(sizes), dtype.kind in "OUS"
-        nbytes = 0 if text else count * dtype.itemsize
-        plans.append((sizes, dtype, nbytes, count <= MAX_SAMPLE and not text))
-    if len(plans) < op.output_count:
-        raise ValueError(f"the operator has {len(plans)} outputs, the node names {op.output_count}")
-    op.inferred[key] = tuple(plans)
-    return op.inferred[key]
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype}{list(value.shape)}"
-    if isinstance(value, list):
-        return f"sequence of {len(value)}"
-    return "absent" if value is None else type(value).__name__

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from onnx import GraphProto
 
 from onnx_notebook_profiler.errors import ModelError, UnsupportedOperatorError
@@ -19,7 +21,7 @@ from onnx_notebook_profiler.evaluator.fallback import FallbackKernel
 from onnx_notebook_profiler.evaluator.kernel import AdoptingKernel, Array, Kernel, NodeSpec
 from onnx_notebook_profiler.evaluator.registry import find_kernel
 from onnx_notebook_profiler.evaluator.weights import load_weight
-from onnx_notebook_profiler.events.rows import NodeCall
+from onnx_notebook_profiler.events.rows import MAX_SAMPLE, NodeCall
 from onnx_notebook_profiler.model import body_graphs, describe_node
 from onnx_notebook_profiler.plan import Body, GraphPlan, Step
 from onnx_notebook_profiler.plan.graph_plan import ABSENT
@@ -28,6 +30,9 @@ from onnx_notebook_profiler.plan.names import captured_names
 __all__ = ["BodyProgram", "Op", "Output", "Program", "build_program"]
 
 _executor_ids = itertools.count(1)
+
+_KEPT_SIGNATURES = 1024
+"""Input shapes for which a node keeps its outputs' shapes; a session that sees more starts over."""
 
 OutputPlan = tuple[tuple[int, ...], Any, int, bool]
 """(shape, dtype, bytes, few numbers) of an output; strings and objects have 0 bytes. Few: so many as an event keeps."""
@@ -90,9 +95,35 @@ class Op:
     inferred: dict[Any, tuple[OutputPlan, ...]] = dataclasses.field(default_factory=dict)
     """What the outputs look like, for each signature of the inputs met so far."""
 
-    def leave_kernel(self) -> None:
-        """Give the node to the next tier, for good."""
-        self.adopting, self.kernel, self.single = self.next_tier(), None, None
+    def infer(self, inputs: Sequence[Any], key: Any) -> tuple[OutputPlan, ...]:
+        """Ask the kernel what the outputs look like, and keep the answer under *key*.
+
+        Nothing comes back where the kernel does not do the case: the node then belongs to the next tier, for good.
+        """
+        assert self.kernel is not None
+        try:
+            specs = self.kernel.infer(inputs)
+        except UnsupportedOperatorError:
+            self.adopting, self.kernel, self.single = self.next_tier(), None, None
+            return ()
+        plans = tuple(_plan_output(shape, dtype) for shape, dtype in specs)
+        if len(plans) < self.output_count:
+            raise ValueError(
+                f"the operator has {len(plans)} outputs, the node names {self.output_count}"
+            )
+        if len(self.inferred) >= _KEPT_SIGNATURES:
+            self.inferred.clear()
+        self.inferred[key] = plans
+        return plans
+
+
+def _plan_output(shape: Sequence[int], dtype: np.dtype[Any]) -> OutputPlan:
+    sizes = tuple(int(size) for size in shape)
+    if any(size < 0 for size in sizes):
+        raise ValueError(f"an output of shape {sizes} is impossible: dimensions are 0 or more")
+    count, text = math.prod(sizes), dtype.kind in "OUS"
+    nbytes = 0 if text else count * dtype.itemsize
+    return (sizes, dtype, nbytes, count <= MAX_SAMPLE and not text)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -159,14 +159,14 @@ class ReferenceEvaluator:
             raise
         finally:
             took = perf_counter_ns() - started
-            events = tuple(log)
+            events, asked = tuple(log), tuple(allocator_log)
             if self.allocator is None:
                 self._settle()
-            record = RunRecord(
-                self, dict(given), events, tuple(allocator_log), failure, took, baseline
-            )
+            record = RunRecord(self, dict(given), events, asked, failure, took, baseline)
             for observer in observers:
                 observer.finished(record)
+            # Their tracebacks refer to these variables: a cycle would hold the values of the run.
+            del record, failure
 
     def _wanted(self, output_names: Sequence[str] | None) -> tuple[str, ...]:
         if output_names is None:

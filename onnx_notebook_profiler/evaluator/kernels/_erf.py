@@ -8,7 +8,6 @@ in the last place.
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any, Final
 
@@ -23,8 +22,7 @@ _LIMIT: Final = 6.0  # 1 - erf(6) is below half a unit in float64's last place
 _TERMS: Final = {"f": 4, "d": 6}
 
 
-@functools.cache
-def _tables(char: str) -> Array:
+def _table(char: str) -> Array:
     """Row k: the k-th Taylor coefficient at each point, in the type that *char* names."""
     points = np.arange(round(_LIMIT * _POINTS_PER_UNIT) + 1) / _POINTS_PER_UNIT
     rows = [np.array([math.erf(point) for point in points])]
@@ -37,9 +35,13 @@ def _tables(char: str) -> Array:
     return np.stack(rows).astype(char)
 
 
+# Made on import: what a run of a model allocates is that model's.
+_TABLES: Final = {char: _table(char) for char in _TERMS}
+
+
 def erf(x: Array, out: Array) -> None:
     """Fill *out* with erf of *x*; both are float32 or float64, of one dimension, and distinct."""
-    tables: Any = _tables(x.dtype.char)
+    tables: Any = _TABLES[x.dtype.char]
     np.absolute(x, out)
     np.fmin(out, _LIMIT, out)
     place = np.rint(out * _POINTS_PER_UNIT)

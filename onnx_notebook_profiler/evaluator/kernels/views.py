@@ -57,12 +57,12 @@ class Reshape(_View):
             wanted = self._given
         if wanted is None:
             raise ValueError("Reshape needs a shape, as second input or as attribute")
-        problem = ValueError(f"Reshape: a tensor of shape {shape} cannot take the shape {wanted}")
+        problem = f"Reshape: a tensor of shape {shape} cannot take the shape {wanted}"
         zero_kept = not self._allow_zero
         if wanted.count(-1) > 1 or min(wanted, default=0) < -1:
-            raise problem
+            raise ValueError(problem)
         if zero_kept and any(size == 0 for size in wanted[len(shape) :]):
-            raise problem
+            raise ValueError(problem)
         result = [
             shape[axis] if size == 0 and zero_kept else size for axis, size in enumerate(wanted)
         ]
@@ -70,10 +70,10 @@ class Reshape(_View):
         if -1 in result:
             known = math.prod(size for size in result if size != -1)
             if known == 0 or total % known:
-                raise problem
+                raise ValueError(problem)
             result[result.index(-1)] = total // known
         if math.prod(result) != total:
-            raise problem
+            raise ValueError(problem)
         return tuple(result)
 
 
