@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections import Counter
@@ -25,7 +26,15 @@ from onnx import (
 
 from onnx_notebook_profiler.errors import FeedError, ModelError
 
-__all__ = ["LoadedModel", "ModelSource", "generate_feed", "graph_inputs", "load_model", "shorten"]
+__all__ = [
+    "LoadedModel",
+    "ModelSource",
+    "free_memory",
+    "generate_feed",
+    "graph_inputs",
+    "load_model",
+    "shorten",
+]
 
 ModelSource = str | os.PathLike[str] | bytes | ModelProto | GraphProto | FunctionProto | NodeProto
 """What every entry point takes: a path, serialized bytes, ONNX text, or a model, graph, function or node."""
@@ -96,7 +105,9 @@ def _read(
         try:
             return parse(source), None, ""
         except Exception as error:
-            raise ModelError(f"the text is no ONNX model or graph: {error}") from error
+            reason = error.args[0] if error.args else error
+            text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+            raise ModelError(f"the text is no ONNX model or graph: {text}") from error
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         if not path.is_file():
@@ -309,6 +320,17 @@ def generate_feed(value: ValueInfoProto, shape: Sequence[int], seed: int = 0) ->
     raise FeedError(
         f"no value can be generated for input {shorten(value.name)} of type {kind or 'unknown'}: give it in feeds"
     )
+
+
+def free_memory() -> int | None:
+    """Bytes that a process may still get without swapping; None where the system does not say."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        return int(os.sysconf("SC_AVPHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))
+    return None
 
 
 def _tensor(kind: TypeProto, name: str, shape: Sequence[int], seed: int) -> np.ndarray[Any, Any]:

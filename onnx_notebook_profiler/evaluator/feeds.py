@@ -23,6 +23,10 @@ def check_feeds(model: LoadedModel, feeds: Mapping[str, Any]) -> dict[str, Any]:
         FeedError: A name is missing or unknown, or a value has another type, rank or fixed dimension than the
             input declares.
     """
+    if not isinstance(feeds, Mapping):
+        raise FeedError(
+            f"feeds are a mapping from input name to value, such as {{'x': array}}; found {type(feeds).__name__}"
+        )
     graph = model.proto.graph
     declared = {value.name: value.type for value in graph.input}
     for name in feeds:

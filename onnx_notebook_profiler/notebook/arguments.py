@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import keyword
+import operator
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from IPython.core.error import UsageError
 from onnx_notebook_profiler.errors import ProfilerError
 
 __all__ = [
+    "find_feeds",
     "find_model",
     "one_line",
     "parse_line",
@@ -59,23 +61,43 @@ def variable_name(text: str) -> str:
     return text
 
 
-def read_dims(words: Iterable[Iterable[str]]) -> dict[str, int]:
+def read_dims(
+    words: Iterable[Iterable[str]], *namespaces: Mapping[str, Any] | None
+) -> dict[str, int]:
     """Sizes from words such as ``N=8``; what stands before the last ``=`` is the name, whatever it holds.
 
+    The size may be a variable, ``N=count``, also written ``{count}`` or ``$count``.
+
     Raises:
-        UsageError: A word is no such pair, or a name is given twice.
+        UsageError: A word is no such pair, a name is given twice, or a size is no integer of 0 or more.
     """
     dims: dict[str, int] = {}
     for word in (one for group in words for one in group):
         name, equals, size = word.rpartition("=")
-        if not equals or not name or not size.isascii() or not size.isdigit():
+        if not equals or not name:
             raise UsageError(
-                f"--dims takes NAME=SIZE pairs such as batch=8, and stands behind the model: found {word!r}"
+                f"--dims takes NAME=SIZE pairs such as batch=8, apart by blanks, and stands behind the "
+                f"model: found {word!r}"
             )
         if name in dims:
             raise UsageError(f"--dims gives two sizes for {name!r}")
-        dims[name] = int(size)
+        dims[name] = _size(name, size, namespaces)
     return dims
+
+
+def _size(name: str, text: str, namespaces: Iterable[Mapping[str, Any] | None]) -> int:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    variable = text.strip("{}").removeprefix("$")
+    for namespace in namespaces:
+        if namespace is not None and variable in namespace:
+            with suppress(TypeError):
+                value = operator.index(namespace[variable])
+                if value >= 0:
+                    return value
+    raise UsageError(
+        f"the size of {name!r} is {text!r}: expected an integer of 0 or more, or a variable that holds one"
+    )
 
 
 def find_model(text: str, *namespaces: Mapping[str, Any] | None) -> Any:
@@ -91,8 +113,28 @@ def find_model(text: str, *namespaces: Mapping[str, Any] | None) -> Any:
     if path.is_file():
         return path
     raise UsageError(
-        f"{text!r} is neither a variable nor a file: give a model, a ReferenceEvaluator or a path"
+        f"{text!r} is neither a variable nor a file: give a model, an onnx_notebook_profiler.ReferenceEvaluator or "
+        f"a path, in quotes where it has blanks"
     )
+
+
+def find_feeds(text: str | None, *namespaces: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The mapping in the variable called *text*; None where none was named.
+
+    Raises:
+        UsageError: There is no such variable, or it is no mapping.
+    """
+    if text is None:
+        return None
+    for namespace in namespaces:
+        if namespace is not None and text in namespace:
+            feeds = namespace[text]
+            if isinstance(feeds, Mapping):
+                return feeds
+            raise UsageError(
+                f"--feeds names a mapping from input name to value; {text!r} is {type(feeds).__name__}"
+            )
+    raise UsageError(f"--feeds names a variable, and there is none called {text!r}")
 
 
 def one_line(error: BaseException) -> str:

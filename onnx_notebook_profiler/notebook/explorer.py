@@ -134,7 +134,7 @@ class MemoryExplorer(widgets.VBox):
             self._headline.value = paragraph(f"No totals at these sizes: {error}")
             self._chart.value = self._table.value = ""
             return
-        missing = self._context.unknown_nodes(self.dims)
+        self._missing = missing = self._context.unknown_nodes(self.dims)
         text = headline(self._labels, self._totals, missing, self._formulas)
         self._headline.value = paragraph(text)
         self._chart.value = chart_html(self._labels, self._totals, missing, self._name)
@@ -203,7 +203,9 @@ class MemoryExplorer(widgets.VBox):
         if not len(self._totals):
             return f"MemoryExplorer({shorten(self._name)}, {sizes}: no nodes)"
         where = node_label(self._labels, self.peak_node)
-        return f"MemoryExplorer({shorten(self._name)}, {sizes}: peak {format_bytes(self.peak)} at {where})"
+        least = "at least " if self._missing.any() else ""
+        peak = f"peak {least}{format_bytes(self.peak)} at {where}"
+        return f"MemoryExplorer({shorten(self._name)}, {sizes}: {peak})"
 
 
 def _html(name: str, value: str = "") -> widgets.HTML:

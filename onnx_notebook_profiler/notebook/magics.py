@@ -24,6 +24,7 @@ from IPython.display import display
 
 from onnx_notebook_profiler.errors import ProfilerError
 from onnx_notebook_profiler.notebook.arguments import (
+    find_feeds,
     find_model,
     one_line,
     parse_line,
@@ -75,6 +76,7 @@ class ProfilerMagics(Magics):
         help="a variable (model, path, ReferenceEvaluator) or a file; not in the cell form",
     )
     @_DIMS
+    @argument("--feeds", metavar="NAME", help="a variable: mapping from input name to value")
     @_OUTPUT
     @_QUIET
     @argument("--top", metavar="N", type=whole_number, help="rows of each table (default: 40)")
@@ -87,12 +89,13 @@ class ProfilerMagics(Magics):
     ) -> Any:
         """Profile an ONNX model: memory and time of each node, and where the peak is.
 
-        In a line, MODEL runs once on generated feeds; dimensions that --dims does
-        not name have size 1. The result is the value of the line::
+        In a line, MODEL runs once on generated feeds, or on those of the mapping that
+        --feeds names; dimensions that --dims does not name have size 1. The result is
+        the value of the line: in a loop or a function bind it with -o and display it::
 
             %onnx_profile model.onnx --dims batch=8 seq=128 -o prof
 
-        In a cell, every run of every ReferenceEvaluator inside the cell is profiled,
+        In a cell, every run of every onnx_notebook_profiler.ReferenceEvaluator is profiled,
         also when the cell raises; the code needs no change. Each session shows one
         run: the one that failed, else the last one with the highest peak. -o binds
         the profile of the only run, or a list where runs differ in session or sizes::
@@ -104,9 +107,9 @@ class ProfilerMagics(Magics):
         options = parse_line(self.onnx_profile, line)
         if cell is None:
             return self._profile_model(options, local_ns)
-        if options.model is not None or options.dims:
+        if options.model is not None or options.dims or options.feeds:
             raise UsageError(
-                "%%onnx_profile profiles the runs of its cell and takes neither MODEL nor --dims: "
+                "%%onnx_profile profiles the runs of its cell and takes no MODEL, --dims or --feeds: "
                 "use %onnx_profile MODEL"
             )
         return self._profile_cell(options, line, cell)
@@ -117,13 +120,14 @@ class ProfilerMagics(Magics):
         if options.model is None:
             raise UsageError("%onnx_profile needs a MODEL: a variable or the path of a file")
         model = self._model(options.model, local_ns)
-        dims = read_dims(options.dims)
+        dims = read_dims(options.dims, local_ns, self._names)
+        feeds = find_feeds(options.feeds, local_ns, self._names)
         from onnx_notebook_profiler.profile.profile import profile
 
         with usage_errors():
             try:
                 with self._bars.counting("onnx_profile", quiet=options.quiet) as progress:
-                    prof = profile(model, dims=dims, progress=progress)
+                    prof = profile(model, feeds, dims, progress=progress)
             except ProfilerError as error:
                 failed = getattr(error, "profile", None)
                 if failed is not None:
@@ -158,7 +162,7 @@ class ProfilerMagics(Magics):
         if not runs:
             if not raised and (not options.quiet or options.output):
                 _say(
-                    "nothing to show, since no ReferenceEvaluator ran in this cell "
+                    "nothing to show, since no onnx_notebook_profiler.ReferenceEvaluator ran in this cell "
                     "(expected a call of its run method)"
                 )
             return
@@ -206,7 +210,7 @@ class ProfilerMagics(Magics):
         """
         options = parse_line(self.onnx_explore, line)
         model = self._model(options.model, local_ns)
-        dims = read_dims(options.dims)
+        dims = read_dims(options.dims, local_ns, self._names)
         from onnx_notebook_profiler.notebook.explorer import explore
 
         with usage_errors():

@@ -57,7 +57,7 @@ def headline(
         count = int(missing.sum())
         text += (
             f" {format_int(count)} of {format_int(len(totals))} totals leave out a value of unknown "
-            f"size and are shown with ≥."
+            f"size, or what a body holds, and are shown with ≥."
         )
     return text
 
@@ -100,7 +100,9 @@ def chart_html(labels: Labels, totals: Totals, missing: Missing, name: str) -> s
     left_out = int(missing.sum())
     note = f"{format_int(len(totals))} nodes"
     if left_out:
-        note += f"; {format_int(left_out)} of them leave out a value of unknown size"
+        note += (
+            f"; {format_int(left_out)} of them leave something out and are at least what is drawn"
+        )
     chart = Chart(
         title=f"Total bytes at each node of {name}",
         labels=tuple(f"{index} {op} {name}".rstrip() for index, (name, op) in enumerate(labels)),

@@ -70,9 +70,8 @@ def _headline(profile: Profile, *, timed: bool) -> list[str]:
         sentences.append(f"{names} take {share:.0%} of {format_ns(profile.total_ns)}")
     if profile.unknown:
         count = len(profile.unknown)
-        sentences.append(
-            f"{count} of {profile.coverage.total} values {'has' if count == 1 else 'have'} no formula for their size"
-        )
+        what = "value has a size" if count == 1 else "values have sizes"
+        sentences.append(f"{count} {what} that no formula gives")
     if profile.generated:
         names = ", ".join(profile.generated)
         sentences.append(f"Generated values were fed to {names}")
@@ -89,8 +88,14 @@ def memory_chart(profile: Profile) -> Chart:
     position = next((at for at, node in enumerate(nodes) if node.index == profile.peak_node), -1)
     predicted = tuple(node.predicted_bytes for node in nodes)
     known = sum(value is not None for value in predicted)
+    inside: dict[int, int] = {}
+    for node in profile.body_nodes:
+        owner = node.path[0][0]
+        inside[owner] = max(inside.get(owner, 0), node.live_bytes)
     series = [
-        Series("live", tuple(node.live_bytes for node in nodes), "area"),
+        Series(
+            "live", tuple(max(one.live_bytes, inside.get(one.index, 0)) for one in nodes), "area"
+        ),
         Series("peak so far", tuple(node.peak_bytes for node in nodes), "line"),
     ]
     note = f"{len(nodes)} of {profile.node_count} nodes ran"
@@ -142,6 +147,10 @@ def _agreement(profile: Profile) -> str:
         return "No node could be predicted: a value of unknown size is alive at each."
     unpredicted = len(profile.nodes) - len(predicted)
     rest = f" At {unpredicted} more a value of unknown size is alive." if unpredicted else ""
+    if profile.body_nodes:
+        rest += (
+            " What branches, loops and functions hold while they run is measured, not predicted."
+        )
     if not apart:
         return f"Measured and predicted bytes are equal at {len(predicted)} of {len(profile.nodes)} nodes.{rest}"
     reasons = ", ".join(dict.fromkeys(node.difference for node in apart))
@@ -154,9 +163,9 @@ def _nodes(profile: Profile, limit: int, sort: Order) -> list[str | Table | Char
         rows.sort(key=lambda node: -node.time_ns)
     elif sort == "memory":
         rows.sort(key=lambda node: -node.live_bytes)
-    tables: list[str | Table | Chart] = [
-        _node_table(profile, rows[:limit], len(rows), bodies=False)
-    ]
+    shown = rows[:limit]
+    shown += [node for node in rows[limit:] if limit and node.index == profile.peak_node]
+    tables: list[str | Table | Chart] = [_node_table(profile, shown, len(rows), bodies=False)]
     if profile.body_nodes:
         inner = sorted(profile.body_nodes, key=lambda node: -node.live_bytes)
         tables.append("Nodes inside branches, loops and functions, most live bytes first:")
@@ -167,6 +176,7 @@ def _nodes(profile: Profile, limit: int, sort: Order) -> list[str | Table | Char
 def _node_table(
     profile: Profile, rows: Sequence[NodeProfile], count: int, *, bodies: bool
 ) -> Table:
+    differs = any(node.difference for node in rows)
     columns = [
         *([Column("inside"), Column("runs", "int")] if bodies else []),
         Column("node", "int"),
@@ -177,7 +187,8 @@ def _node_table(
         Column("output", "bytes"),
         Column("live", "bytes"),
         Column("peak", "bytes"),
-        *([] if bodies else [Column("predicted", "bytes"), Column("difference")]),
+        *([] if bodies else [Column("predicted", "bytes")]),
+        *([Column("difference")] if differs else []),
     ]
     cells = []
     for node in rows:
@@ -193,7 +204,8 @@ def _node_table(
                 node.output_bytes,
                 node.live_bytes,
                 node.peak_bytes,
-                *(() if bodies else (node.predicted_bytes, node.difference)),
+                *(() if bodies else (node.predicted_bytes,)),
+                *((node.difference,) if differs else ()),
             )
         )
     marked = frozenset(
@@ -253,7 +265,7 @@ def _unknown(profile: Profile, limit: int) -> list[str | Table | Chart]:
         for one in profile.unknown[:limit]
     )
     return [
-        f"Sizes are known by formula for {profile.coverage}. The run measured the others; no prediction holds them.",
+        f"Sizes are known by formula for {profile.coverage}; no prediction holds the others.",
         Table(columns, rows, more=len(profile.unknown) - len(rows)),
     ]
 
@@ -272,7 +284,7 @@ def _events(profile: Profile, limit: int) -> list[str | Table | Chart]:
     rows = tuple(
         (
             event.action.label,
-            event.kind,
+            event.kind if event.kind != "unknown" else "",
             event.name or event.op_type,
             event.node_index if event.node_index >= 0 else "",
             event.duration_ns or "",

@@ -180,7 +180,7 @@ def _predict(
     """The rows with the formulas' figures beside the measured ones."""
     try:
         totals, io_totals = context.totals(dims), context.io_totals(dims)
-        unknown = context.unknown_nodes(dims)
+        unknown = context.unsized_nodes()
     except SizeError as error:
         for node in nodes:
             yield dataclasses.replace(node, difference=f"not predicted: {error}")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from onnx_notebook_profiler.errors import FeedError, SizeError
+from onnx_notebook_profiler.errors import FeedError, ProfilerError, SizeError
 from onnx_notebook_profiler.evaluator.observe import RunRecord, observing
 from onnx_notebook_profiler.evaluator.reference import ReferenceEvaluator
 from onnx_notebook_profiler.model import (
     LoadedModel,
     ModelSource,
+    free_memory,
     generate_feed,
     graph_inputs,
     shorten,
@@ -53,11 +56,22 @@ def profile(
     try:
         with observing(records.append, progress):
             evaluator.run(None, given)
-    except Exception as error:
-        if records:
-            error.profile = join(records[-1], context, generated)  # type: ignore[attr-defined]
-        raise
+    except ProfilerError as error:
+        if not records:
+            raise
+        failure = type(error)(f"{error}{_hint(context, generated, dims or {})}")
+        failure.profile = join(records[-1], context, generated)  # type: ignore[attr-defined]
+        raise failure from error
     return join(records[-1], context, generated)
+
+
+def _hint(context: ComputeContext, generated: Sequence[str], dims: Mapping[str, int]) -> str:
+    """What a user may do about a run that failed on made-up feeds."""
+    if not generated:
+        return ""
+    text = f". The values of {', '.join(map(shorten, generated))} were generated: give real ones in feeds"
+    left = [name for name in context.dims if name not in dims]
+    return f"{text}; size 1 was taken for {', '.join(left)}: give sizes in dims" if left else text
 
 
 def profile_run(record: RunRecord) -> Profile:
@@ -78,6 +92,9 @@ def _complete(
     dims: Mapping[str, int],
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Feeds for every input that has to be fed, in the model's order, and the names of those that were made up."""
+    for name, given in (("feeds", feeds), ("dims", dims)):
+        if not isinstance(given, Mapping):
+            raise FeedError(f"{name} is a mapping from name to value, not {type(given).__name__}")
     missing = [value for value in graph_inputs(model.proto.graph) if value.name not in feeds]
     known = {name for name in dims if name in context.dims}
     if len(known) != len(dims):
@@ -89,6 +106,7 @@ def _complete(
         return dict(feeds), ()
     sizes = dict.fromkeys(context.dims, 1) | sizes_of(context, feeds) | dict(dims)
     shapes = context.input_shapes(sizes)
+    _refuse_too_much(context, sizes, [shapes.get(value.name) for value in missing])
     made: dict[str, Any] = {}
     for value in missing:
         shape = shapes.get(value.name)
@@ -101,3 +119,21 @@ def _complete(
     complete = {name: feeds[name] if name in feeds else made[name] for name in order}
     complete.update((name, value) for name, value in feeds.items() if name not in complete)
     return complete, tuple(made)
+
+
+def _refuse_too_much(
+    context: ComputeContext, sizes: Mapping[str, int], shapes: Sequence[tuple[int, ...] | None]
+) -> None:
+    """SizeError where the inputs and the predicted peak need more memory than is free."""
+    free = free_memory()
+    elements = sum(math.prod(shape) for shape in shapes if shape is not None)
+    peak = 0
+    with contextlib.suppress(SizeError):  # sizes that do not fit together: the run says which node
+        peak = int(context.peak.evaluate(sizes))
+    if free is not None and elements + peak > free:
+        shown = ", ".join(f"{name}={sizes[name]}" for name in context.dims)
+        raise SizeError(
+            f"a run at {shown} would hold {peak:,} bytes at its peak and {elements:,} elements of inputs; "
+            f"{free:,} bytes are free: choose smaller sizes. ComputeContext and explore price any size "
+            f"without running it"
+        )

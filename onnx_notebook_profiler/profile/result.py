@@ -164,7 +164,7 @@ class Profile:
             import pandas as pd
         except ImportError as error:
             raise MissingExtraError(
-                "to_pandas needs pandas, which is not installed: pip install 'onnx-notebook-profiler[pandas]'"
+                "to_pandas needs pandas, which is not installed: pip install pandas"
             ) from error
         columns = [field.name for field in dataclasses.fields(NodeProfile)]
         rows = [[getattr(node, column) for column in columns] for node in self.nodes]

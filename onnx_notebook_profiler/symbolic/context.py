@@ -345,12 +345,26 @@ class ComputeContext:
         return self._io_evaluator({**(sizes or {}), **dims})
 
     def unknown_nodes(self, sizes: Sizes | None = None, /, **dims: Any) -> npt.NDArray[np.bool_]:
-        """Which totals leave a value of unknown size out and are to be read as "at least"; bool [nodes].
+        """Which totals are to be read as "at least"; bool [nodes].
+
+        They leave out a value of unknown size, or what the node's branches, loop body or function hold while it runs.
 
         Raises:
             SizeError: As :meth:`totals`.
         """
         self.totals(sizes, **dims)
+        missing = self._missing.copy()
+        missing[list(self.body_nodes)] = True
+        return missing
+
+    @property
+    def body_nodes(self) -> tuple[int, ...]:
+        """Nodes that run a branch, a loop body or a function: what is alive inside is in no total."""
+        steps = self._plan.steps if self._plan is not None else ()
+        return tuple(step.index for step in steps if step.bodies)
+
+    def unsized_nodes(self) -> npt.NDArray[np.bool_]:
+        """Which totals leave out a value of unknown size; bool [nodes]."""
         return self._missing.copy()
 
     def write_to_model(self, model: ModelProto) -> None:

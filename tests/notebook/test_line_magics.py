@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
 
@@ -151,7 +152,7 @@ def test_top_sort_and_times_shape_what_is_shown(shell: Shell) -> None:
         ("%onnx_profile demo -o 1x", "'1x'"),
         ("%onnx_profile demo -o for", "'for'"),
         ("%onnx_profile demo --dims N", "NAME=SIZE"),
-        ("%onnx_profile demo --dims N=-1", "NAME=SIZE"),
+        ("%onnx_profile demo --dims N=-1", "expected an integer of 0 or more"),
         ("%onnx_profile demo --dims N=1 N=2", "two sizes"),
         ("%onnx_profile demo --dims K=8", "'K'"),
         ("%onnx_profile demo --dims {N}=8", "'{N}'"),
@@ -161,7 +162,7 @@ def test_top_sort_and_times_shape_what_is_shown(shell: Shell) -> None:
         ("%onnx_explore absent", "neither"),
         ("%onnx_explore demo --dims K=8", "'K'"),
         ("%onnx_explore demo --account wrong", "evaluator"),
-        ("%%onnx_profile demo\n1", "takes neither MODEL nor --dims"),
+        ("%%onnx_profile demo\n1", "takes no MODEL, --dims or --feeds"),
         ("%%onnx_profile --sort size\n1", "order"),
         ("%%onnx_model\nagraph () => () {}", "NAME"),
         ("%%onnx_model a.b\nagraph () => () {}", "'a.b'"),
@@ -212,3 +213,18 @@ def test_text_becomes_a_model(shell: Shell, capsys: pytest.CaptureFixture[str]) 
     shell.value(f"%%onnx_model -q tiny\n{whole}")
     assert shell.names["tiny"].ir_version == 9
     assert capsys.readouterr().out == ""
+
+
+def test_sizes_and_feeds_may_be_variables(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.names["count"] = np.int64(5)
+    for written in ("N=count", "N={count}", "N=$count"):
+        assert shell.value(f"%onnx_profile demo --dims {written}").dims == {"N": 5}
+    shell.names["count"] = 2.5
+    assert "or a variable that holds one" in usage_error(
+        shell, "%onnx_profile demo --dims N=count", capsys
+    )
+    shell.names["given"] = {"X": np.zeros((7, 4), np.float32)}
+    profile = shell.value("%onnx_profile demo --feeds given")
+    assert (profile.dims, profile.generated) == ({"N": 7}, ())
+    assert "mapping" in usage_error(shell, "%onnx_profile demo --feeds count", capsys)
+    assert "none called" in usage_error(shell, "%onnx_profile demo --feeds nobody", capsys)

@@ -405,3 +405,33 @@ def test_what_a_model_may_be(source: str, tmp_path: Any) -> None:
     assert profile.peak_bytes > 0
     if source == "path":
         assert profile.model_name == "some model"
+
+
+def test_more_than_the_machine_has_is_refused_before_anything_is_made() -> None:
+    with pytest.raises(onp.SizeError, match=r"bytes are free: choose smaller sizes"):
+        onp.profile(mul_add_model(), dims={"N": 10**12})
+    with pytest.raises(onp.SizeError, match="elements of inputs"):
+        onp.profile(mul_add_model(), dims={"N": 10**18})
+
+
+def test_a_failure_on_generated_feeds_says_what_to_give() -> None:
+    model = (
+        '<ir_version: 10, opset_import: ["" : 18]> '
+        "g (float[N] x, int64[1] s) => (float[2,2] y) { y = Reshape(x, s) z = Reshape(x, s) }"
+    )
+    clash = (
+        '<ir_version: 10, opset_import: ["" : 18]> '
+        "g (float[N] x, int64[K] s) => (float[A,B] y) { t = Reshape(x, s) y = MatMul(t, t) }"
+    )
+    onp.profile(model.replace("float[2,2] y", "float[M] y"))
+    with pytest.raises(onp.KernelError) as failed:
+        onp.profile(clash, dims={"N": 3})
+    assert "The values of 'x', 's' were generated: give real ones in feeds" in str(failed.value)
+    assert "size 1 was taken for K: give sizes in dims" in str(failed.value)
+    assert failed.value.profile.error  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("wrong", [{"dims": "N=3"}, {"feeds": [1]}])
+def test_mappings_are_asked_for(wrong: dict[str, Any]) -> None:
+    with pytest.raises(onp.FeedError, match="is a mapping from name to value"):
+        onp.profile(mul_add_model(), **wrong)
