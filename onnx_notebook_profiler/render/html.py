@@ -102,7 +102,7 @@ def _block(block: Block, title: str) -> Iterator[str]:
     elif isinstance(block, Chart):
         yield from _chart(block)
     else:
-        yield _paragraph(block, "onp-text", "margin:0 0 6px")
+        yield _paragraph(block, "onp-text", "margin:8px 0 6px")
 
 
 def _chart(chart: Chart) -> Iterator[str]:
