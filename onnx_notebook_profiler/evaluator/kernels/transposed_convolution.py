@@ -94,7 +94,8 @@ class ConvTranspose(Kernel):
         made = y.reshape(batch, group, w.shape[1], *y.shape[2:])
         weights = w.reshape(group, w.shape[0] // group, *w.shape[1:])
         for place in itertools.product(*map(range, w.shape[2:])):
-            taken, put = [], []
+            taken: list[slice] = []
+            put: list[slice] = []
             for axis, offset in enumerate(place):
                 first = offset * dilations[axis] - begins[axis]
                 low = max(0, -(first // strides[axis]))
@@ -104,8 +105,10 @@ class ConvTranspose(Kernel):
                 put.append(slice(start, start + max(high - low, 0) * strides[axis], strides[axis]))
             if any(one.stop <= one.start for one in taken):
                 continue
-            part = given[(..., *taken)]
+            read: tuple[Any, ...] = (..., *taken)
+            written: tuple[Any, ...] = (..., *put)
+            part = given[read]
             matrix = weights[(slice(None), slice(None), slice(None), *place)].transpose(0, 2, 1)
             flat = part.reshape(batch, group, part.shape[2], -1)
             product = np.matmul(np.ascontiguousarray(matrix), flat)
-            made[(..., *put)] += product.reshape(batch, group, w.shape[1], *part.shape[3:])
+            made[written] += product.reshape(batch, group, w.shape[1], *part.shape[3:])
