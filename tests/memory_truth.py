@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from onnx_notebook_profiler.allocators import Buffer, SimpleRawBufferAllocator
+from onnx_notebook_profiler.evaluator.numpy_memory import NumpyMemory, numpy_memory
 from onnx_notebook_profiler.evaluator.reference import ReferenceEvaluator
 from onnx_notebook_profiler.events import RuntimeEvent, RuntimeEventAction
-from tests.numpy_hooks import NumpyMemory, numpy_memory
 
 # The moments at which the account must be true: a node is done, a value has gone.
 CHECKED = frozenset({RuntimeEventAction.RUN_NODE, RuntimeEventAction.REMOVE})
@@ -77,7 +77,7 @@ class TruthRun:
             events_enabled=True,
             allocator=self.execution,
             io_allocator=self.io,
-            **options,
+            **{"kernels": "numpy", **options},  # bytes of other runtimes are not numpy's
         )
         self.differences: list[Difference] = []
         self.checked = 0

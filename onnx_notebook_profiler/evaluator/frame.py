@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 
 from onnx_notebook_profiler.allocators import Allocator, Buffer
+from onnx_notebook_profiler.errors import UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.adopt import adopt, copy_value, owners, value_bytes
 from onnx_notebook_profiler.evaluator.failures import explained
 from onnx_notebook_profiler.evaluator.kernel import Array
+from onnx_notebook_profiler.evaluator.limits import Limit
 from onnx_notebook_profiler.evaluator.program import BodyProgram, Op, Output, OutputPlan, Program
+from onnx_notebook_profiler.evaluator.scratch import Meter, held_bytes
+from onnx_notebook_profiler.evaluator.tiers import ONNXRUNTIME
 from onnx_notebook_profiler.events import RuntimeEventAction
 from onnx_notebook_profiler.events.event import INITIALIZER_NODE, NO_NODE
 from onnx_notebook_profiler.events.rows import Scope, first_of
@@ -65,14 +69,26 @@ class Run:
     """Writes a row to the log; None where events are off."""
     release: bool
     """False keeps every value to the end of the run."""
+    limit: Limit
     observe_node: Callable[[Op, Scope], None] | None = None
     """Called after each node, for progress and verbose output."""
+    meter: Meter | None = None
+    """Measures scratch; None where nobody asked."""
+    copy_weights: bool = False
+    frames: list[Frame] = dataclasses.field(default_factory=list)
+    """The graphs that are running, the outermost first."""
 
     shown_io: Allocator = dataclasses.field(init=False)
     """The io account as events show it."""
 
     def __post_init__(self) -> None:
         self.shown_io = Unaccounted() if self.io is self.execution else self.io
+
+    def held(self) -> int:
+        """Bytes that the run holds: as its accounts say, or without any by counting."""
+        if self.accounted:
+            return self.execution.total_allocated_size + self.shown_io.total_allocated_size
+        return sum(frame.held() for frame in self.frames)
 
     def memory(self) -> tuple[int, int, int, int]:
         """Live and peak bytes of both accounts, as events show them."""
@@ -93,7 +109,7 @@ class Frame:
     reaches it, the execution allocator.
     """
 
-    __slots__ = ("accounts", "buffers", "program", "run", "scope", "values")
+    __slots__ = ("accounts", "buffers", "program", "run", "scope", "taken", "values")
 
     def __init__(
         self,
@@ -108,6 +124,26 @@ class Frame:
         self.accounts = (*output_accounts, run.execution)
         self.values: list[Any] = [None] * (program.plan.value_count + 1)
         self.buffers: list[Buffer | None] = [None] * (program.plan.value_count + 1)
+        self.taken = ABSENT
+        """Input of the running node whose bytes its first output took over."""
+        run.frames.append(self)
+
+    def held(self) -> int:
+        """Bytes of the values that this graph owns, its constants included."""
+        values, owned = self.values, {}
+        for slot, root in self.program.roots.items():
+            if values[slot] is not None:
+                owned[root] = value_bytes(values[slot])
+        return sum(owned.values()) + sum(value.nbytes for _, _, value in self.program.weights)
+
+    def make_room(self, nbytes: int, name: str) -> None:
+        """Refuse *nbytes* more where that is beyond the run's limit.
+
+        Raises:
+            AllocationError: It is.
+        """
+        if nbytes > self.run.limit.unchecked:
+            self.run.limit.check(name, nbytes, self.run.held)
 
     # values that come from outside
 
@@ -123,7 +159,9 @@ class Frame:
         reserve = getattr(self.run.execution, "reserve", self.run.execution.allocate)
         for slot, name, value in self.program.weights:
             if name not in skip:
-                self.values[slot] = value
+                if self.run.limit.max_bytes is not None and self.run.accounted:
+                    self.make_room(value_bytes(value), name)
+                self.values[slot] = value.copy() if self.run.copy_weights else value
                 if self.run.accounted:
                     self.buffers[slot] = reserve(value_bytes(value), name)
                 self._write_add("initializer", name, INITIALIZER_NODE, slot)
@@ -138,7 +176,7 @@ class Frame:
 
     # the loop
 
-    def execute(self) -> None:  # noqa: C901, PLR0912 - one loop, whose calls would cost more than small nodes
+    def execute(self) -> None:  # noqa: C901, PLR0912, PLR0915 - one loop, whose calls would cost more than small nodes
         """Run every node in order.
 
         Raises:
@@ -146,10 +184,13 @@ class Frame:
         """
         run, values, buffers = self.run, self.values, self.buffers
         recording, accounted, observe_node = run.append is not None, run.accounted, run.observe_node
+        unchecked, meter = run.limit.unchecked, run.meter
         started, ended, empty = 0, 0, np.empty
         for op in self.program.ops:
             inputs = op.fetch(values)
             if recording:
+                if meter is not None:
+                    meter.begin()
                 started = perf_counter_ns()
             try:
                 if op.single is not None:
@@ -160,6 +201,8 @@ class Frame:
                     if plans:
                         shape, dtype, nbytes, _ = plans[0]
                         slot = output.slot
+                        if nbytes > unchecked:
+                            self.make_room(nbytes, output.name)
                         if accounted:
                             account = self.accounts[output.account]
                             buffers[slot] = account.allocate(nbytes, output.name)
@@ -180,7 +223,7 @@ class Frame:
                     raise explained(op, inputs, error) from error
                 raise
             if recording:
-                if op.single is not None:
+                if op.single is not None and meter is None:
                     ended = self._write_single(op, output, plans[0], value, started)
                 else:
                     ended = self._write_node(op, started)
@@ -197,9 +240,14 @@ class Frame:
     def _write_node(self, op: Op, started: int) -> int:
         """The add events of a node's outputs, then its run_node event; all at one instant, which is returned."""
         now = perf_counter_ns()
-        run, scope, index = self.run, self.scope, op.index
-        append = run.append
+        run, scope, index, call = self.run, self.scope, op.index, op.call
+        append, scratch = run.append, None
         assert append is not None
+        if self.taken != ABSENT:
+            call = call._replace(in_place=call.inputs[self.taken])
+        if run.meter is not None:
+            scratch = self._scratch(op)
+        self.taken = ABSENT
         memory = run.memory()
         for output in op.outputs:
             value, buffer = self.values[output.slot], self.buffers[output.slot]
@@ -207,8 +255,19 @@ class Frame:
                 held = buffer.nbytes if buffer is not None else 0
                 seen = (value.dtype, value.shape, first_of(value))
                 append((_ADD, now, scope, *memory, op.kind, output.name, index, held, *seen))
-        append((_RUN_NODE, started, scope, *memory, index, op.call, now - started, ""))
+        append((_RUN_NODE, started, scope, *memory, index, call, now - started, "", scratch))
         return now
+
+    def _scratch(self, op: Op) -> int | None:
+        """What the meter says of the node that has just run; None where its memory is not numpy's."""
+        assert self.run.meter is not None
+        fresh = [
+            self.values[output.slot]
+            for output in op.outputs
+            if output.view == ABSENT and (output.position or self.taken == ABSENT)
+        ]
+        scratch = self.run.meter.end(held_bytes(fresh), has_bodies=op.region is not None)
+        return None if op.call.tier == ONNXRUNTIME else scratch
 
     def _write_single(
         self, op: Op, output: Output, plan: OutputPlan, value: Array, started: int
@@ -227,7 +286,7 @@ class Frame:
         append((_ADD, now, scope, live, peak, io_live, io_peak,
                 "intermediate", output.name, index, held, dtype, shape, first))
         append((_RUN_NODE, started, scope, live, peak, io_live, io_peak,
-                index, op.call, now - started, ""))
+                index, op.call, now - started, "", None))
         # fmt: on
         return now
 
@@ -248,6 +307,10 @@ class Frame:
             if output.view != ABSENT:
                 self.values[output.slot] = inputs[output.view].reshape(shape)
                 continue
+            if op.reuse and not output.position and self._take_over(op, inputs, plans[0]):
+                filled[0] = self.values[output.slot]
+                continue
+            self.make_room(nbytes, output.name)
             if self.run.accounted:
                 account = self.accounts[output.account]
                 self.buffers[output.slot] = account.allocate(nbytes, output.name)
@@ -255,9 +318,36 @@ class Frame:
         if any(one is not None for one in filled):
             op.kernel.compute(inputs, filled)  # type: ignore[union-attr]
 
+    def _take_over(self, op: Op, inputs: Sequence[Any], plan: OutputPlan) -> bool:
+        """Give output 0 the bytes of an input that dies here and looks the same; False where there is none."""
+        shape, dtype, _, _ = plan
+        if not self.run.release:
+            return False
+        output, buffers = op.outputs[0], self.buffers
+        for position, _, root in op.reuse:
+            value, buffer = inputs[position], buffers[root]
+            if buffer is None and self.run.accounted:
+                continue
+            if value.shape == shape and value.dtype == dtype and value.flags.writeable:
+                self.values[output.slot], buffers[output.slot] = value, buffer
+                buffers[root] = None
+                if buffer is not None:
+                    buffer.owner = output.name
+                self.taken = position
+                return True
+        return False
+
     def _adopt(self, op: Op, inputs: Sequence[Any]) -> None:
-        """Compute first, then take the results over."""
-        results = op.adopting.call(inputs)  # type: ignore[union-attr]
+        """Compute first, then take the results over; a tier that does not do the case gives way to the next one."""
+        while op.adopting is not None:
+            try:
+                results = op.adopting.call(inputs)
+                break
+            except UnsupportedOperatorError as error:
+                op.fall(error)
+        else:
+            self._compute(op, inputs)
+            return
         if len(results) < len(op.outputs):
             raise ValueError(f"{len(results)} results came back for {len(op.outputs)} outputs")
         foreign = owners(inputs)
@@ -267,8 +357,10 @@ class Frame:
             self._hold(output.slot, output.account, output.name, value)
 
     def _hold(self, slot: int, account: int, name: str, value: Any) -> None:
+        nbytes = value_bytes(value)
+        self.make_room(nbytes, name)
         if self.run.accounted:
-            self.buffers[slot] = self.accounts[account].allocate(value_bytes(value), name)
+            self.buffers[slot] = self.accounts[account].allocate(nbytes, name)
         self.values[slot] = value
 
     def _run_region(self, op: Op, inputs: Sequence[Any]) -> None:
@@ -302,7 +394,7 @@ class Frame:
             took = perf_counter_ns() - started
             reason = f"{type(error).__name__}: {error}"
             head = (_FAIL_NODE, started, self.scope, *self.run.memory())
-            append((*head, op.index, op.call, took, reason))
+            append((*head, op.index, op.call, took, reason, None))
 
     # bodies
 
@@ -358,11 +450,13 @@ class Frame:
         """A copy of *value*, accounted for in *account*."""
         if value is None:
             return (None, None)
+        self.make_room(value_bytes(value), name)
         buffer = account.allocate(value_bytes(value), name) if self.run.accounted else None
         return (copy_value(value), buffer)
 
     def close(self) -> None:
         """Let go of every value, also where a traceback holds the list; give back every buffer that is still held."""
+        self.run.frames.pop()
         self.values[:] = [None] * len(self.values)
         buffers, self.buffers = self.buffers, [None] * len(self.buffers)
         free_all(buffers)

@@ -49,6 +49,9 @@ class Kernel(abc.ABC):
     value_inputs: ClassVar[tuple[int, ...]] = ()
     """Inputs whose *values* decide the outputs' shapes, such as the ``shape`` of Reshape (position 1)."""
 
+    in_place: ClassVar[tuple[int, ...]] = ()
+    """Inputs whose array may be handed to :meth:`compute` as output 0 as well, where shape and type are the same."""
+
     def __init__(self, spec: NodeSpec) -> None:
         self.spec = spec
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,14 @@ from onnx import GraphProto
 from onnx_notebook_profiler.errors import ModelError, UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.attributes import node_spec
 from onnx_notebook_profiler.evaluator.control_flow import Region, find_region
-from onnx_notebook_profiler.evaluator.fallback import FallbackKernel
 from onnx_notebook_profiler.evaluator.kernel import AdoptingKernel, Array, Kernel, NodeSpec
-from onnx_notebook_profiler.evaluator.registry import find_kernel
+from onnx_notebook_profiler.evaluator.tiers import FUNCTION, OWN, KernelChoice, Tiers
 from onnx_notebook_profiler.evaluator.weights import load_weight
 from onnx_notebook_profiler.events.rows import MAX_SAMPLE, NodeCall
 from onnx_notebook_profiler.model import body_graphs, describe_node
 from onnx_notebook_profiler.plan import Body, GraphPlan, Step
-from onnx_notebook_profiler.plan.graph_plan import ABSENT
+from onnx_notebook_profiler.plan.graph_plan import ABSENT, EXECUTION
+from onnx_notebook_profiler.plan.inplace import dying_inputs
 from onnx_notebook_profiler.plan.names import captured_names
 
 __all__ = ["BodyProgram", "Op", "Output", "Program", "build_program"]
@@ -89,8 +88,12 @@ class Op:
     """Kind of its outputs in the log: results of bodies are outputs, all others intermediates."""
     bodies: tuple[BodyProgram, ...]
     signature: Signature
-    next_tier: Callable[[], AdoptingKernel]
-    """Makes what runs the node where its kernel turns out not to do the case."""
+    tiers: Tiers | None
+    """What else could run the node; None where it has bodies that run node by node."""
+    slots: tuple[int, ...]
+    """Where its inputs lie."""
+    reuse: tuple[tuple[int, int, int], ...]
+    """(input, its slot, slot of its buffer) of what output 0 may take the bytes of."""
     spec: NodeSpec
     inferred: dict[Any, tuple[OutputPlan, ...]] = dataclasses.field(default_factory=dict)
     """What the outputs look like, for each signature of the inputs met so far."""
@@ -103,8 +106,8 @@ class Op:
         assert self.kernel is not None
         try:
             specs = self.kernel.infer(inputs)
-        except UnsupportedOperatorError:
-            self.adopting, self.kernel, self.single = self.next_tier(), None, None
+        except UnsupportedOperatorError as error:
+            self.fall(error)
             return ()
         plans = tuple(_plan_output(shape, dtype) for shape, dtype in specs)
         if len(plans) < self.output_count:
@@ -115,6 +118,31 @@ class Op:
             self.inferred.clear()
         self.inferred[key] = plans
         return plans
+
+    def fall(self, reason: Exception) -> None:
+        """Hand the node to the next tier, since the one that it is on does not do the case.
+
+        Raises:
+            UnsupportedOperatorError: None is left; the node stays as it is.
+        """
+        assert self.tiers is not None
+        self.settle(self.tiers.advance(reason))
+
+    def settle(self, kernel: Kernel | AdoptingKernel) -> None:
+        """Run on *kernel* from now on."""
+        assert self.tiers is not None
+        self.call = self.call._replace(tier=self.tiers.tier)
+        self.inferred.clear()
+        self.single = None
+        if isinstance(kernel, AdoptingKernel):
+            self.kernel, self.adopting, self.reuse = None, kernel, ()
+            self.signature = _signature(self.slots, ())
+            return
+        self.kernel, self.adopting = kernel, None
+        self.signature = _signature(self.slots, kernel.value_inputs)
+        self.reuse = tuple(one for one in self.reuse if one[0] in kernel.in_place)
+        if self.output_count == 1 and self.outputs and not self.is_view and not self.reuse:
+            self.single = (self.outputs[0], kernel.compute, self.inferred, self.signature)
 
 
 def _plan_output(shape: Sequence[int], dtype: np.dtype[Any]) -> OutputPlan:
@@ -143,99 +171,137 @@ class Program:
                 body.program.forget_shapes()
 
 
-def build_program(plan: GraphPlan, folder: Path | None) -> Program:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Building:
+    """What all graphs of a model are built with."""
+
+    folder: Path | None
+    """Where external data may lie."""
+    kernels: KernelChoice
+    inplace: bool
+    executor: int = dataclasses.field(default_factory=lambda: next(_executor_ids))
+
+
+def build_program(
+    plan: GraphPlan, folder: Path | None, *, kernels: KernelChoice = "auto", inplace: bool = False
+) -> Program:
     """Find a kernel for each step of *plan* and load its constants.
 
     Raises:
         UnsupportedOperatorError: A node has no implementation; the message names it.
         ModelError: A constant cannot be read.
     """
-    return _build(plan, folder, next(_executor_ids))
+    return _build(plan, Building(folder, kernels, inplace), {})
 
 
-def _build(plan: GraphPlan, folder: Path | None, executor: int) -> Program:
+def _build(plan: GraphPlan, building: Building, outer: Mapping[str, Array]) -> Program:
     names = list(plan.slots)
     roots: dict[int, int] = {}
     for buffer in plan.buffers:
         owner = plan.slots[buffer.names[0]]
         roots.update((plan.slots[name], owner) for name in buffer.names)
     weights = tuple(
-        (plan.slots[name], name, load_weight(tensor, folder))
+        (plan.slots[name], name, load_weight(tensor, building.folder))
         for name, tensor in plan.initializers.items()
     )
-    ops = tuple(_build_op(step, plan, names, folder, executor) for step in plan.steps)
+    constants = {name: outer[name] for name in plan.captures if name in outer}
+    constants.update((name, value) for _, name, value in weights if name not in plan.inputs)
+    ops = tuple(_build_op(step, plan, names, building, constants) for step in plan.steps)
     return Program(plan, ops, weights, roots)
 
 
 def _build_op(
-    step: Step, plan: GraphPlan, names: Sequence[str], folder: Path | None, executor: int
+    step: Step,
+    plan: GraphPlan,
+    names: Sequence[str],
+    building: Building,
+    constants: dict[str, Array],
 ) -> Op:
     node = step.node
     domain = node.domain if node.domain != "ai.onnx" else ""
     spec = node_spec(node, plan.opsets.get(domain, 1))
-    bodies = _bodies(step, folder, executor)
+    bodies = _bodies(step, building, constants)
     region = find_region(spec, is_call=step.is_call) if bodies else None
-    kernel: Kernel | None = None
-    adopting: AdoptingKernel | None = None
-    inputs = step.inputs
+    captured = captured_names(node) if region is None else []
+    tiers = None
     if region is None:
-        try:
-            found = _kernel(spec, step, plan)
-        except UnsupportedOperatorError as error:
-            raise UnsupportedOperatorError(f"{describe_node(step.index, node)}: {error}") from error
-        except ValueError as error:
-            raise ModelError(f"{describe_node(step.index, node)}: {error}") from error
-        if isinstance(found, Kernel):
-            kernel = found
-        else:
-            adopting = found
-            inputs = (*inputs, *(plan.slots[name] for name in captured_names(node)))
+        tiers = Tiers(
+            building.kernels,
+            spec,
+            node,
+            plan.opsets,
+            captured=captured,
+            constants=constants,
+            # A copy of unknown type may be of a sequence: like every such copy it is computed and adopted.
+            copies=spec.op_type == "Identity" and step.views == (ABSENT,),
+        )
+    slots = (*step.inputs, *(plan.slots[name] for name in captured))
     outputs = tuple(
         Output(position, slot, names[slot], step.views[position], step.accounts[position])
         for position, slot in enumerate(step.outputs)
         if slot != ABSENT
     )
+    tier = FUNCTION if step.is_call else OWN
     op = Op(
         index=step.index,
         label=describe_node(step.index, node),
-        fetch=_fetcher(inputs),
+        fetch=_fetcher(slots),
         outputs=outputs,
         is_view=bool(step.views) and step.views[0] != ABSENT,
         single=None,
         output_count=len(step.outputs),
         releases=tuple((going.slot, going.frees, going.name) for going in step.releases),
-        call=NodeCall(domain or "ai.onnx", node.op_type, tuple(node.input), executor, 1),
-        kernel=kernel,
-        adopting=adopting,
+        call=NodeCall(
+            domain or "ai.onnx", node.op_type, tuple(node.input), building.executor, 1, tier
+        ),
+        kernel=None,
+        adopting=None,
         region=region,
         kind="intermediate" if region is None else "output",
         bodies=bodies,
-        signature=_signature(inputs, type(kernel).value_inputs if kernel else ()),
-        next_tier=lambda: FallbackKernel(spec, node, plan.opsets),
+        signature=_signature(slots, ()),
+        tiers=tiers,
+        slots=slots,
+        reuse=_reuse(step, outputs) if building.inplace else (),
         spec=spec,
     )
-    if kernel is not None and step.views == (ABSENT,):
-        op.single = (outputs[0], kernel.compute, op.inferred, op.signature)
+    if tiers is not None:
+        try:
+            op.settle(tiers.advance())
+        except UnsupportedOperatorError as error:
+            raise UnsupportedOperatorError(f"{op.label}: {error}") from error
+        except ValueError as error:
+            raise ModelError(f"{op.label}: {error}") from error
+    if (
+        node.op_type == "Constant"
+        and domain == ""
+        and isinstance(spec.attributes.get("value"), np.ndarray)
+    ):
+        constants[node.output[0]] = spec.attributes["value"]
     return op
 
 
-def _kernel(spec: NodeSpec, step: Step, plan: GraphPlan) -> Kernel | AdoptingKernel:
-    found = find_kernel(spec.domain, spec.op_type, spec.opset)
-    # An Identity that owes a copy may hold a sequence: like every copy of unknown type it is computed and adopted.
-    if found is not None and not (spec.op_type == "Identity" and step.views == (ABSENT,)):
-        # What the kernel does not do goes to the next tier.
-        with contextlib.suppress(UnsupportedOperatorError):
-            return found(spec)
-    return FallbackKernel(spec, step.node, plan.opsets, captured_names(step.node))
+def _reuse(step: Step, outputs: Sequence[Output]) -> tuple[tuple[int, int, int], ...]:
+    """Inputs whose bytes output 0 may take over: (input, its slot, slot of its buffer)."""
+    if not outputs or outputs[0].position != 0 or outputs[0].account != EXECUTION:
+        return ()
+    frees = {going.slot: going.frees for going in step.releases}
+    return tuple(
+        (position, step.inputs[position], frees[step.inputs[position]])
+        for position in dying_inputs(step)
+        if frees[step.inputs[position]] != ABSENT
+    )
 
 
-def _bodies(step: Step, folder: Path | None, executor: int) -> tuple[BodyProgram, ...]:
+def _bodies(
+    step: Step, building: Building, constants: Mapping[str, Array]
+) -> tuple[BodyProgram, ...]:
     graphs = body_graphs(step.node)
 
     def build(body: Body) -> BodyProgram:
-        return BodyProgram(
-            body.name, _build(body.plan, folder, executor), body.captures, graphs.get(body.name)
-        )
+        known = {} if step.is_call else constants
+        program = _build(body.plan, building, known)
+        return BodyProgram(body.name, program, body.captures, graphs.get(body.name))
 
     return tuple(build(body) for body in step.bodies)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any
@@ -9,12 +10,16 @@ from typing import Any
 import numpy as np
 
 from onnx_notebook_profiler.allocators import Allocator, Buffer, SimpleRawBufferAllocator
-from onnx_notebook_profiler.errors import OutputError
+from onnx_notebook_profiler.errors import OutputError, UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.adopt import value_bytes
 from onnx_notebook_profiler.evaluator.feeds import check_feeds
 from onnx_notebook_profiler.evaluator.frame import Frame, Run, Unaccounted, free_all
+from onnx_notebook_profiler.evaluator.limits import Limit, check_max_bytes
 from onnx_notebook_profiler.evaluator.observe import Observer, RunRecord, current_observers
+from onnx_notebook_profiler.evaluator.onnxruntime_kernel import is_installed
 from onnx_notebook_profiler.evaluator.program import Op, Program, build_program
+from onnx_notebook_profiler.evaluator.scratch import Meter, measuring
+from onnx_notebook_profiler.evaluator.tiers import KernelChoice, check_choice
 from onnx_notebook_profiler.events import EventLog, RuntimeEvent
 from onnx_notebook_profiler.events.rows import Scope
 from onnx_notebook_profiler.model import LoadedModel, ModelSource, load_model, shorten
@@ -49,6 +54,14 @@ class ReferenceEvaluator:
         io_allocator: The account of the model's outputs. None: a private one where *allocator* is given. The same
             object as *allocator* counts outputs with the rest.
         verbose: 0 is silent; 1 and more print a line for each node that ran.
+        kernels: ``"auto"`` takes for each operator this package's numpy kernel, where there is none onnxruntime's (if
+            installed), then onnx.reference's class. ``"numpy"`` never touches onnxruntime, ``"onnxruntime"`` takes its
+            kernels first, one node at a time and unoptimised. Each run_node event says which ``tier`` ran.
+        inplace: An element-wise node writes into an input that dies there, where shape and type are the same; its event
+            says so. Outputs of the model are always fresh.
+        measure_scratch: Each run_node event carries ``scratch_bytes``; needs *events_enabled*.
+        max_bytes: A run that would hold more stops first; None: 80 % of the free memory.
+        copy_initializers: Each run computes on copies of the initializers, not on the loaded ones.
 
     Bytes of the execution account are given back as the plan says; the charges of initializers stay until the
     next run begins, as do those of the outputs, which belong to the caller.
@@ -56,7 +69,8 @@ class ReferenceEvaluator:
     Raises:
         ModelError: The model cannot be read or is not well formed.
         UnsupportedOperatorError: A node has no implementation.
-        TypeError, ValueError: *verbose* is no integer, or negative.
+        TypeError, ValueError: *verbose* is no integer, or negative; *kernels* is none of the three.
+        SizeError: *max_bytes* is negative.
     """
 
     def __init__(
@@ -68,11 +82,23 @@ class ReferenceEvaluator:
         allocator: Allocator | None = None,
         io_allocator: Allocator | None = None,
         verbose: int = 0,
+        kernels: KernelChoice = "auto",
+        inplace: bool = False,
+        measure_scratch: bool = False,
+        max_bytes: int | None = None,
+        copy_initializers: bool = False,
     ) -> None:
         if isinstance(verbose, bool) or not isinstance(verbose, int):
             raise TypeError(f"verbose is an integer of 0 or more, not {verbose!r}")
         if verbose < 0:
             raise ValueError(f"verbose is an integer of 0 or more, not {verbose}")
+        check_choice(kernels)
+        check_max_bytes(max_bytes)
+        if kernels == "onnxruntime" and not is_installed():
+            raise UnsupportedOperatorError(
+                "kernels='onnxruntime' needs the package onnxruntime, which is not installed: "
+                "pip install onnx_notebook_profiler[onnxruntime], or choose kernels='numpy'"
+            )
         self.model: LoadedModel = load_model(model)
         self.plan: GraphPlan = build_plan(self.model)
         self.events_enabled = events_enabled
@@ -82,7 +108,14 @@ class ReferenceEvaluator:
             io_allocator = default_allocator(self.plan)
         self.io_allocator = io_allocator
         self.verbose = verbose
-        self._program: Program = build_program(self.plan, self.model.folder)
+        self.kernels: KernelChoice = kernels
+        self.inplace = inplace
+        self.measure_scratch = measure_scratch
+        self.max_bytes = max_bytes
+        self.copy_initializers = copy_initializers
+        self._program: Program = build_program(
+            self.plan, self.model.folder, kernels=kernels, inplace=inplace
+        )
         self._log = EventLog()
         self._feed_types: tuple[Any, ...] | None = None
         self._charges: list[Buffer | None] = []
@@ -200,12 +233,14 @@ class ReferenceEvaluator:
             append=log.append if log is not None else None,
             release=self.release_intermediates
             and all(name in self.plan.outputs for name in wanted),
+            limit=Limit(self.max_bytes),
             observe_node=self._node_observer(observers),
+            copy_weights=self.copy_initializers,
         )
         frame = Frame(self._program, run, [run.io] * len(self.plan.outputs))
         weights = frozenset(self.plan.initializers) - frozenset(given)
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), self._measuring(log) as run.meter:
                 for name, value in given.items():
                     frame.add_input(self.plan.slots[name], name, *_own(value, feeds[name], run))
                 frame.add_weights(frozenset(given))
@@ -217,6 +252,9 @@ class ReferenceEvaluator:
                 self._charges.append(frame.buffers[slot])
                 frame.buffers[slot] = None
             frame.close()
+
+    def _measuring(self, log: EventLog | None) -> contextlib.AbstractContextManager[Meter | None]:
+        return measuring() if self.measure_scratch and log is not None else contextlib.nullcontext()
 
     def _export(self, frame: Frame, wanted: tuple[str, ...]) -> list[Any]:
         """The wanted values, with bytes that are the caller's; their charges stay until the next run."""

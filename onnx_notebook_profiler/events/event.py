@@ -95,6 +95,12 @@ class RuntimeEvent:
     """From the outermost graph inwards: index of the owning node and name of its body, at each level."""
     error: str = ""
     """What a failed node raised."""
+    tier: str = ""
+    """Whose kernel ran a node: ``own``, ``onnxruntime``, ``reference`` (onnx.reference), or ``function body``."""
+    in_place: str = ""
+    """The input whose bytes became those of the node's first output; empty where its outputs are fresh."""
+    scratch_bytes: int | None = None
+    """The most bytes that a node's kernel held beyond its inputs and outputs; None where that was not measured."""
     nbytes: int = 0
     """Allocator events: size of the buffer. Add and replace: bytes of the buffer that the value owns; 0 for a view, a
     borrowed value, or where nothing is accounted for."""

@@ -32,6 +32,8 @@ class NodeCall(NamedTuple):
     inputs: tuple[str, ...]
     executor_id: int
     threads: int
+    tier: str = ""
+    in_place: str = ""
 
 
 def first_of(value: np.ndarray[Any, Any]) -> bytes | tuple[str, ...]:
@@ -77,7 +79,7 @@ def event_of_row(row: tuple[Any, ...], epoch_ns: int) -> RuntimeEvent:
     Rows, by action; ``memory`` is live and peak bytes of execution, then of io:
       ADD, REPLACE        (action, ns, scope, *memory, kind, name, node, nbytes, dtype, shape, first elements)
       REMOVE              (action, ns, scope, *memory, name)
-      RUN_NODE, FAIL_NODE (action, ns, scope, *memory, node, call, duration, error)
+      RUN_NODE, FAIL_NODE (action, ns, scope, *memory, node, call, duration, error, scratch)
       allocator's         (action, ns, nbytes, buffer, owner, live, peak)
     """
     action = RuntimeEventAction(row[0])
@@ -102,7 +104,7 @@ def event_of_row(row: tuple[Any, ...], epoch_ns: int) -> RuntimeEvent:
     elif action == RuntimeEventAction.REMOVE:
         (fields["name"],) = rest
     else:
-        node, call, duration, error = rest
+        node, call, duration, error, scratch = rest
         fields.update(
             op_domain=call.domain,
             op_type=call.op_type,
@@ -112,5 +114,8 @@ def event_of_row(row: tuple[Any, ...], epoch_ns: int) -> RuntimeEvent:
             cpu_effective_threads=call.threads,
             node_index=node,
             error=error,
+            tier=call.tier,
+            in_place=call.in_place,
+            scratch_bytes=scratch,
         )
     return RuntimeEvent(**fields)

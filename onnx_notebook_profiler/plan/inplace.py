@@ -9,7 +9,7 @@ from typing import Literal
 from onnx_notebook_profiler.plan.graph_plan import ABSENT, GraphPlan, Step
 from onnx_notebook_profiler.plan.views import VIEW_OPERATORS
 
-__all__ = ["Fit", "InPlaceReuse", "ReuseRule", "find_reuse"]
+__all__ = ["Fit", "InPlaceReuse", "ReuseRule", "dying_inputs", "find_reuse"]
 
 ReuseRule = Literal["operator", "structural", "none"]
 """operator: element-wise operators and views, equal sizes. structural: any operator whose sizes fit, a bound that no
@@ -83,6 +83,21 @@ def find_reuse(
                     found[output] = InPlaceReuse(output, position, kind)
                     break
     return tuple(found[output] for output in sorted(found))
+
+
+def dying_inputs(step: Step) -> tuple[int, ...]:
+    """Inputs of an element-wise node whose bytes a run may hand to output 0, where shape and type are the same.
+
+    The rule ``operator`` as far as it is known without sizes; views have the bytes of their input anyway.
+    """
+    if not _can_run_in_place(step) or step.node.op_type in VIEW_OPERATORS:
+        return ()
+    going = {release.slot for release in step.releases}
+    return tuple(
+        position
+        for position, slot in enumerate(step.inputs)
+        if slot in going and step.inputs.count(slot) == 1
+    )
 
 
 def _can_run_in_place(step: Step) -> bool:

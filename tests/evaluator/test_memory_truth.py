@@ -13,6 +13,7 @@ import pytest
 from onnx_notebook_profiler.errors import KernelError
 from onnx_notebook_profiler.evaluator import frame
 from onnx_notebook_profiler.evaluator.adopt import value_bytes
+from onnx_notebook_profiler.evaluator.numpy_memory import numpy_memory
 from onnx_notebook_profiler.evaluator.observe import observing
 from onnx_notebook_profiler.evaluator.reference import ReferenceEvaluator
 from onnx_notebook_profiler.model import generate_feed, graph_inputs, load_model
@@ -23,7 +24,6 @@ from tests.models import (
     mul_add_model,
     packaged_model,
 )
-from tests.numpy_hooks import numpy_memory
 
 
 def test_the_hooks_count_what_numpy_asks_for() -> None:

@@ -86,7 +86,7 @@ def test_a_function_with_attributes_needs_a_caller() -> None:
             helper.make_node("TopK", ["a", "k"], ["v", "i"], axis=1),
             {"a": X, "k": np.array([2])},
         ),
-        (helper.make_node("Normalizer", ["a"], ["c"], domain="ai.onnx.ml"), {"a": X}),
+        (helper.make_node("Normalizer", ["a"], ["c"], domain="ai.onnx.ml", norm="L2"), {"a": X}),
         (helper.make_node("SequenceLength", ["s"], ["n"]), {"s": [X, X, X]}),
         (helper.make_node("SequenceConstruct", ["a", "b"], ["s"]), {"a": X, "b": X}),
     ],

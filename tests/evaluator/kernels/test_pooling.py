@@ -15,8 +15,8 @@ from onnx import TensorProto, helper
 
 from onnx_notebook_profiler.errors import UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.kernels import pooling
+from onnx_notebook_profiler.evaluator.numpy_memory import numpy_memory
 from tests.evaluator.kernels.harness import make_kernel, run, typed
-from tests.numpy_hooks import numpy_memory
 from tests.oracles import ort
 
 BF16 = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
