@@ -1,8 +1,8 @@
 """Resize and Upsample: X [D0, D1, ...] sampled anew along some of its axes.
 
 https://onnx.ai/onnx/operators/onnx__Resize.html, onnx__Upsample.html. One axis after the other, those that shrink
-first; nearest neighbours along all axes at once where each element is repeated. Linear and cubic are computed in float32, for
-double in float64. Scratch: the result of each axis but the last one, and one tap of a block.
+first; nearest neighbours along all axes at once where each element is repeated. Linear and cubic are computed in
+float32, for double in float64. Scratch: the result of each axis but the last one, and one tap of a block.
 """
 
 from __future__ import annotations
