@@ -22,7 +22,7 @@ def value_bytes(value: object) -> int:
     if isinstance(value, list | tuple):
         return sum(value_bytes(one) for one in value)
     if isinstance(value, dict):
-        return sum(value_bytes(one) for one in value.values())
+        return sum([value_bytes(one) for one in value.values() if type(one) is not float])
     return 0
 
 
@@ -58,8 +58,11 @@ def adopt(value: Any, foreign: frozenset[int]) -> Any:
             return value
         return np.array(value, order="C", copy=True)
     if isinstance(value, list | tuple):
-        taken = []
+        taken: list[Any] = []
         for one in value:
+            if isinstance(one, dict):
+                taken.append(one)
+                continue
             taken.append(adopt(one, foreign))
             foreign |= owners(taken[-1:])
         return taken

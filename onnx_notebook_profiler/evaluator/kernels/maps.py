@@ -25,4 +25,4 @@ class ZipMap(AdoptingKernel):
         rows = inputs[0].reshape(-1, inputs[0].shape[-1])
         if rows.shape[1] != len(labels):
             raise ValueError(f"{len(labels)} labels are given for {rows.shape[1]} scores in a row")
-        return [[dict(zip(labels, row.tolist(), strict=True)) for row in rows]]
+        return [[dict(zip(labels, row, strict=False)) for row in rows.tolist()]]

@@ -94,5 +94,6 @@ class MatMulNBits(Kernel):
             return weights.reshape(weights.shape[0], -1)[:, : self._depth]
         flat = weights.reshape(weights.shape[0], -1)[:, : self._depth]
         order = groups[: self._depth]
-        flat = flat - (zeros[:, order] if zeros.ndim else zeros)
-        return np.multiply(flat, scales[:, order])
+        result: Array = flat - (zeros[:, order] if zeros.ndim else zeros)
+        result *= scales[:, order]
+        return result
