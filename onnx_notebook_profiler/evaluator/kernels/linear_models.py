@@ -283,7 +283,7 @@ class SVMClassifier(_SupportVectors):
         spans = [slice(end - count, end) for end, count in zip(ends, self._counts, strict=True)]
         columns = []
         for number, (i, j) in enumerate(itertools.combinations(range(self._classes), 2)):
-            total = values[:, spans[i]] @ self.coefficients[j - 1, spans[i]]
+            total: Any = values[:, spans[i]] @ self.coefficients[j - 1, spans[i]]
             total = total + values[:, spans[j]] @ self.coefficients[i, spans[j]]
             columns.append(total + self.rho[number])
         return np.stack(columns, axis=1)
