@@ -60,14 +60,14 @@ def _mish(x: Array, y: Array) -> None:
     np.multiply(y, x, y)
 
 
-def _gelu_exact(x: Array, y: Array) -> None:
+def gelu_exact(x: Array, y: Array) -> None:
     erf(x * math.sqrt(0.5), y)
     np.add(y, 1, y)
     np.multiply(y, x, y)
     np.multiply(y, 0.5, y)
 
 
-def _gelu_tanh(x: Array, y: Array) -> None:
+def gelu_tanh(x: Array, y: Array) -> None:
     np.square(x, y)
     np.multiply(y, 0.044715, y)
     np.add(y, 1, y)
@@ -83,7 +83,7 @@ def _gelu(attributes: Attributes) -> Formula:
     kind = attributes["approximate"]
     if kind not in {"none", "tanh"}:
         raise ValueError(f"Gelu expects approximate to be none or tanh, got {kind!r}")
-    return _gelu_tanh if kind == "tanh" else _gelu_exact
+    return gelu_tanh if kind == "tanh" else gelu_exact
 
 
 def _swish(attributes: Attributes) -> Formula:

@@ -1,0 +1,255 @@
+"""Moving elements about: DepthToSpace, SpaceToDepth, ReverseSequence, Trilu, OneHot, TensorScatter, CenterCropPad.
+
+https://onnx.ai/onnx/operators/ under these names. Each element is copied once, straight into the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
+from onnx_notebook_profiler.evaluator.kernels._shared import (
+    integers,
+    normalized_axes,
+    normalized_axis,
+    operands,
+)
+from onnx_notebook_profiler.evaluator.registry import register
+
+__all__ = [
+    "CenterCropPad",
+    "DepthToSpace",
+    "OneHot",
+    "ReverseSequence",
+    "SpaceToDepth",
+    "TensorScatter",
+    "Trilu",
+]
+
+_MS: Final = "com.microsoft"
+
+
+class _Blocks(Kernel):
+    """Between channels and places, ``blocksize`` by ``blocksize``."""
+
+    def __init__(self, spec: NodeSpec) -> None:
+        super().__init__(spec)
+        self.block = int(spec.attributes["blocksize"])
+        if self.block < 1:
+            raise ValueError(f"{spec.op_type}: blocksize is 1 or more, got {self.block}")
+
+    def _image(self, inputs: Sequence[Array | None]) -> Array:
+        (x,) = operands(self.spec, inputs, 1)
+        if x.ndim != 4:
+            raise ValueError(f"{self.spec.op_type} expects X [N, C, H, W], got {list(x.shape)}")
+        return x
+
+
+@register("DepthToSpace", since_version=1)
+class DepthToSpace(_Blocks):
+    """[N, C, H, W] -> [N, C / b^2, H b, W b]; mode DCR takes the block from the outer channels, CRD from the inner."""
+
+    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
+        """Fewer channels, more places."""
+        x, b = self._image(inputs), self.block
+        n, c, h, w = x.shape
+        if c % (b * b):
+            raise ValueError(f"DepthToSpace: {c} channels are no multiple of {b * b}")
+        return (TensorSpec((n, c // (b * b), h * b, w * b), x.dtype),)
+
+    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
+        """One copy."""
+        x, (y,), b = inputs[0], outputs, self.block
+        n, c, h, w = x.shape
+        depth = c // (b * b)
+        if self.spec.attributes.get("mode", "DCR") == "CRD":
+            source = x.reshape(n, depth, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
+        else:
+            source = x.reshape(n, b, b, depth, h, w).transpose(0, 3, 4, 1, 5, 2)
+        np.copyto(y.reshape(n, depth, h, b, w, b), source)
+
+
+@register("SpaceToDepth", since_version=1)
+class SpaceToDepth(_Blocks):
+    """[N, C, H, W] -> [N, C b^2, H / b, W / b]."""
+
+    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
+        """More channels, fewer places."""
+        x, b = self._image(inputs), self.block
+        n, c, h, w = x.shape
+        if h % b or w % b:
+            raise ValueError(f"SpaceToDepth: {h} by {w} places are no multiples of {b}")
+        return (TensorSpec((n, c * b * b, h // b, w // b), x.dtype),)
+
+    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
+        """One copy."""
+        x, (y,), b = inputs[0], outputs, self.block
+        n, c, h, w = x.shape
+        source = x.reshape(n, c, h // b, b, w // b, b)
+        if self.spec.attributes.get("mode", "DCR") == "CRD":
+            np.copyto(y.reshape(n, c, b, b, h // b, w // b), source.transpose(0, 1, 3, 5, 2, 4))
+        else:
+            np.copyto(y.reshape(n, b, b, c, h // b, w // b), source.transpose(0, 3, 5, 1, 2, 4))
+
+
+@register("ReverseSequence", since_version=10)
+class ReverseSequence(Kernel):
+    """The first sequence_lens[i] steps of each batch item, backwards; the rest as it is."""
+
+    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
+        """As the input."""
+        x, lengths = operands(self.spec, inputs, 2)
+        batch, time = self._axes
+        if x.ndim < 2 or {batch, time} != {0, 1} or lengths.shape != (x.shape[batch],):
+            raise ValueError(
+                f"ReverseSequence expects X of rank 2 or more, axes 0 and 1 in some order and a length for each "
+                f"batch item: got {list(x.shape)}, axes {batch} and {time}, {list(lengths.shape)} lengths"
+            )
+        return (TensorSpec(x.shape, x.dtype),)
+
+    @property
+    def _axes(self) -> tuple[int, int]:
+        attributes = self.spec.attributes
+        return int(attributes.get("batch_axis", 1)), int(attributes.get("time_axis", 0))
+
+    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
+        """Item by item."""
+        x, lengths = inputs
+        batch, time = self._axes
+        source, target = (np.moveaxis(one, (batch, time), (0, 1)) for one in (x, outputs[0]))
+        for item, length in enumerate(lengths.tolist()):
+            if not 0 <= length <= source.shape[1]:
+                raise ValueError(f"a length is from 0 to {source.shape[1]}, got {length}")
+            target[item, :length] = source[item, :length][::-1]
+            target[item, length:] = source[item, length:]
+
+
+@register("Trilu", since_version=14)
+@register("Trilu", since_version=1, domain=_MS)
+class Trilu(Kernel):
+    """The upper or lower triangle of matrices [..., N, M], zeros elsewhere; ``k`` moves the diagonal."""
+
+    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
+        """As the input."""
+        (x,) = operands(self.spec, inputs, 1)
+        if x.ndim < 2:
+            raise ValueError(f"Trilu expects matrices, got {list(x.shape)}")
+        return (TensorSpec(x.shape, x.dtype),)
+
+    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
+        """Copy where the mask is true."""
+        x, (y,) = inputs[0], outputs
+        shift = integers(inputs, 1)
+        k = shift[0] if shift else 0
+        rows, columns = x.shape[-2:]
+        k = max(-rows - 1, min(columns + 1, k))
+        if self.spec.attributes.get("upper", 1):
+            mask = ~np.tri(rows, columns, k - 1, np.bool_)
+        else:
+            mask = np.tri(rows, columns, k, np.bool_)
+        y.fill(0)
+        np.copyto(y, x, where=mask)
+
+
+@register("OneHot", since_version=9)
+class OneHot(Kernel):
+    """indices [...] -> [..., depth, ...]: on_value at the index along the new axis, off_value elsewhere."""
+
+    value_inputs: ClassVar[tuple[int, ...]] = (1,)
+
+    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
+        """One more axis."""
+        indices, depth, values = operands(self.spec, inputs, 3)
+        if depth.size != 1 or values.shape != (2,):
+            raise ValueError(
+                f"OneHot expects one depth and two values, got {depth.size} and {list(values.shape)}"
+            )
+        axis = normalized_axis(
+            self.spec, int(self.spec.attributes.get("axis", -1)), indices.ndim + 1
+        )
+        length = int(depth.reshape(-1)[0])
+        shape = (*indices.shape[:axis], length, *indices.shape[axis:])
+        return (TensorSpec(shape, values.dtype),)
+
+    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
+        """Fill, then set one element for each index that exists; a negative one counts from the end."""
+        indices, _, values = inputs
+        (y,) = outputs
+        y[...] = values[0]
+        axis = int(self.spec.attributes.get("axis", -1)) % y.ndim
+        depth = y.shape[axis]
+        rows = np.moveaxis(y, axis, -1)
+        place = indices.astype(np.int64)
+        valid = (place >= -depth) & (place < depth)
+        if depth:
+            where = np.nonzero(valid)
+            rows[(*where, place[where] % depth)] = values[1]
+
+
+@register("TensorScatter", since_version=24)
+class TensorScatter(Kernel):
+    """past_cache with ``update`` written along an axis, from write_indices[batch] on; ``circular`` wraps around."""
+
+    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
+        """As past_cache."""
+        past, update = operands(self.spec, inputs, 2)
+        axis = normalized_axis(self.spec, int(self.spec.attributes.get("axis", -2)), past.ndim)
+        expected = (*past.shape[:axis], update.shape[axis], *past.shape[axis + 1 :])
+        if axis == 0 or update.shape != expected or update.shape[axis] > past.shape[axis]:
+            raise ValueError(
+                f"TensorScatter: update {list(update.shape)} does not fit past_cache {list(past.shape)} along "
+                f"axis {axis}, which is not the first"
+            )
+        return (TensorSpec(past.shape, past.dtype),)
+
+    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
+        """Copy, then write item by item."""
+        past, update = inputs[:2]
+        starts = integers(inputs, 2) or [0] * past.shape[0]
+        axis = int(self.spec.attributes.get("axis", -2)) % past.ndim
+        (y,) = outputs
+        np.copyto(y, past)
+        size, count = past.shape[axis], update.shape[axis]
+        wraps = self.spec.attributes.get("mode", "linear") == "circular"
+        for item, start in enumerate(starts):
+            places = np.arange(start, start + count)
+            if wraps:
+                places %= size
+            elif not 0 <= start <= size - count:
+                raise ValueError(f"{count} steps from {start} on do not fit a cache of {size}")
+            np.moveaxis(y[item], axis - 1, 0)[places] = np.moveaxis(update[item], axis - 1, 0)
+
+
+@register("CenterCropPad", since_version=18)
+class CenterCropPad(Kernel):
+    """The middle of the input, cut or surrounded by zeros to the given shape."""
+
+    value_inputs: ClassVar[tuple[int, ...]] = (1,)
+
+    def _axes(self, rank: int) -> tuple[int, ...]:
+        axes = self.spec.attributes.get("axes")
+        return normalized_axes(self.spec, range(rank) if axes is None else axes, rank)
+
+    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
+        """The given lengths along the axes."""
+        x, _ = operands(self.spec, inputs, 2)
+        wanted = integers(inputs, 1) or []
+        shape = list(x.shape)
+        for axis, length in zip(self._axes(x.ndim), wanted, strict=True):
+            shape[axis] = length
+        return (TensorSpec(tuple(shape), x.dtype),)
+
+    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
+        """Zeros, then one copy."""
+        x, (y,) = inputs[0], outputs
+        y.fill(0)
+        source, target = [], []
+        for size, length in zip(x.shape, y.shape, strict=True):
+            cut, gap = max(0, size - length) // 2, max(0, length - size) // 2
+            common = min(size, length)
+            source.append(slice(cut, cut + common))
+            target.append(slice(gap, gap + common))
+        y[tuple(target)] = x[tuple(source)]
