@@ -61,6 +61,7 @@ def _mish(x: Array, y: Array) -> None:
 
 
 def gelu_exact(x: Array, y: Array) -> None:
+    """X times the normal distribution function of x; *y* must not be x."""
     erf(x * math.sqrt(0.5), y)
     np.add(y, 1, y)
     np.multiply(y, x, y)
@@ -68,6 +69,7 @@ def gelu_exact(x: Array, y: Array) -> None:
 
 
 def gelu_tanh(x: Array, y: Array) -> None:
+    """Its approximation through tanh; *y* must not be x."""
     np.square(x, y)
     np.multiply(y, 0.044715, y)
     np.add(y, 1, y)

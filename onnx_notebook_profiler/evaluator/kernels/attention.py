@@ -1,7 +1,8 @@
 """Attention, RotaryEmbedding, LinearAttention and CausalConvWithState of the default domain.
 
 https://onnx.ai/onnx/operators/onnx__Attention.html and the pages of the others. float16 is computed in float32,
-bfloat16 goes to the next tier but for RotaryEmbedding. Scratch: see ``_attention.py``; LinearAttention holds its state in float32.
+bfloat16 goes to the next tier but for RotaryEmbedding. Scratch: see ``_attention.py``; LinearAttention holds its state
+in float32.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """com.microsoft's activations: Gelu in its variants, with the bias or the product before it in one operator.
 
 ContribOperators.md of onnxruntime (BiasGelu, FastGelu, Gelu, QuickGelu, BiasSplitGelu, BiasSoftmax, BiasAdd,
-BiasDropout); SwiGLU of the default domain, https://onnx.ai/onnx/operators/onnx__SwiGLU.html. Rows in blocks that stay in
-the cache; scratch is one or two blocks.
+BiasDropout); SwiGLU of the default domain, https://onnx.ai/onnx/operators/onnx__SwiGLU.html. Rows in blocks that
+stay in the cache; scratch is one or two blocks.
 """
 
 from __future__ import annotations
