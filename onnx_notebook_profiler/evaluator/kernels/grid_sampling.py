@@ -1,8 +1,8 @@
 """GridSample and AffineGrid: X [N, C, D1, ...] read at the places that a grid [N, O1, ..., axes] names.
 
 https://onnx.ai/onnx/operators/onnx__GridSample.html, onnx__AffineGrid.html; Jaderberg et al., Spatial Transformer
-Networks (2015). Places run from -1 to 1, the last axis first. Scratch: places, weights and one tap for a block of 65,536
-results.
+Networks (2015). Places run from -1 to 1, the last axis first. Scratch: places, weights and one tap for a block of
+65,536 results.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Signals: DFT, STFT, the windows Blackman, Hamming and Hann, MelWeightMatrix; com.microsoft's Rfft and Irfft.
 
-https://onnx.ai/onnx/operators/ under these names. Transforms are numpy's fft; complex numbers are the last axis of 2, and
-the work is in complex arrays of the signal's precision.
+https://onnx.ai/onnx/operators/ under these names. Transforms are numpy's fft; complex numbers are the last axis of 2,
+and the work is in complex arrays of the signal's precision.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ class DFT(Kernel):
         """One call of numpy's fft."""
         axis, length = self._plan(inputs)
         x = _complex(inputs[0])
+        value: Any
         if self._inverse and self._onesided:
             value = np.fft.irfft(x, length, axis=axis)
         elif self._inverse:
@@ -112,7 +113,7 @@ class STFT(Kernel):
     def _plan(self, inputs: Sequence[Any]) -> tuple[int, int, int]:
         """Frame step, frame length and number of frames."""
         signal, step = operands(self.spec, inputs, 2)
-        window = inputs[2] if len(inputs) > 2 else None
+        window: Any = inputs[2] if len(inputs) > 2 else None
         given = integers(inputs, 3)
         if given is None and window is None:
             raise ValueError("STFT needs a window or a frame_length")
@@ -170,7 +171,7 @@ class Window(Kernel):
         dtype = element_type(int(self.spec.attributes.get("output_datatype", 1)))
         return (TensorSpec((size,), dtype),)
 
-    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
+    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:  # noqa: ARG002
         """In float64."""
         (y,) = outputs
         period = len(y) if self.spec.attributes.get("periodic", 1) else len(y) - 1
@@ -194,11 +195,11 @@ class MelWeightMatrix(Kernel):
         return (TensorSpec((length // 2 + 1, bins), dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """Corners equally spaced in mel, rounded down to places of the spectrum."""
+        """Corners equally spaced in mel up to one step below the upper edge, rounded down to places."""
         (y,) = outputs
         length, rate = int(inputs[1]), int(inputs[2])
         low, high = (2595 * np.log10(1 + float(edge) / 700) for edge in inputs[3:5])
-        mels = np.linspace(low, high, y.shape[1] + 2)
+        mels = low + np.arange(y.shape[1] + 2) * ((high - low) / (y.shape[1] + 2))
         corners = np.floor((length + 1) * 700 * (10 ** (mels / 2595) - 1) / rate).astype(np.int64)
         y.fill(0)
         for number, (left, middle, right) in enumerate(
