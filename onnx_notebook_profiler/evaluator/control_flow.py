@@ -8,7 +8,7 @@ Rules: https://onnx.ai/onnx/operators/ (If, Loop, Scan, SequenceMap).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -35,7 +35,7 @@ def find_region(spec: NodeSpec, *, is_call: bool) -> Region | None:
     if spec.domain not in ("", "ai.onnx"):
         return None
     if spec.op_type == "Scan" and spec.opset < _SCAN_WITHOUT_BATCH:
-        return None
+        return _batched_scan
     return {"If": _if, "Loop": _loop, "Scan": _scan, "SequenceMap": _sequence_map}.get(spec.op_type)
 
 
@@ -131,40 +131,96 @@ def _stack(
     return holding
 
 
+class _ScanRules(NamedTuple):
+    """Axes and directions of a Scan, one entry for each scanned input or output."""
+
+    in_axes: Sequence[int]
+    backwards: Sequence[int]
+    out_axes: Sequence[int]
+    reversed_outputs: Sequence[int]
+
+
 def _scan(frame: Frame, op: Op, inputs: Sequence[Any]) -> list[Holding]:
-    body = op.bodies[0]
     attributes = op.spec.attributes
     scans = int(attributes["num_scan_inputs"])
-    count = len(inputs) - scans
-    outputs = len(body.program.plan.outputs) - count
-    in_axes = attributes.get("scan_input_axes") or [0] * scans
-    backwards = attributes.get("scan_input_directions") or [0] * scans
-    out_axes = attributes.get("scan_output_axes") or [0] * outputs
-    reversed_outputs = attributes.get("scan_output_directions") or [0] * outputs
-    lengths = {value.shape[axis] for value, axis in zip(inputs[count:], in_axes, strict=True)}
+    outputs = len(op.bodies[0].program.plan.outputs) - (len(inputs) - scans)
+    rules = _ScanRules(
+        attributes.get("scan_input_axes") or [0] * scans,
+        attributes.get("scan_input_directions") or [0] * scans,
+        attributes.get("scan_output_axes") or [0] * outputs,
+        attributes.get("scan_output_directions") or [0] * outputs,
+    )
+    return _scan_steps(frame, op, inputs, rules, _accounts(frame, op))
+
+
+def _batched_scan(frame: Frame, op: Op, inputs: Sequence[Any]) -> list[Holding]:
+    """Scan of opset 8: one scan for each batch item, of a length of its own; what lies beyond that is 0."""
+    attributes = op.spec.attributes
+    scans = int(attributes["num_scan_inputs"])
+    lengths, values = inputs[0], inputs[1:]
+    count = len(values) - scans
+    outputs = len(op.bodies[0].program.plan.outputs) - count
+    rules = _ScanRules(
+        [0] * scans, attributes.get("directions") or [0] * scans, [0] * outputs, [0] * outputs
+    )
+    batch, steps = values[count].shape[:2]
+    execution = frame.run.execution
+    accounts = _accounts(frame, op)
+    accounts += [execution] * (count + outputs - len(accounts))
+    results: list[Holding] = [(None, None)] * (count + outputs)
+    made: list[Holding] = []
+    try:
+        for item in range(batch):
+            length = steps if lengths is None else int(lengths.reshape(-1)[item])
+            given = [value[item] for value in values[:count]]
+            given += [value[item, :length] for value in values[count:]]
+            made = _scan_steps(frame, op, given, rules, [execution] * len(results))
+            for number, (piece, _) in enumerate(made):
+                scanned = number >= count
+                shape = (batch, steps, *piece.shape[1:]) if scanned else (batch, *piece.shape)
+                if results[number][0] is None:
+                    whole = np.zeros(shape, piece.dtype)
+                    results[number] = _hold(frame, whole, accounts[number], "scan output")
+                target = results[number][0][item]
+                target[tuple(slice(0, size) for size in piece.shape)] = piece
+            _drop(made)
+    except BaseException:
+        _drop(made)
+        _drop(results)
+        raise
+    return results
+
+
+def _scan_steps(
+    frame: Frame, op: Op, inputs: Sequence[Any], rules: _ScanRules, accounts: list[Allocator]
+) -> list[Holding]:
+    """One run of the body for each step; the last states, then the scanned outputs."""
+    body = op.bodies[0]
+    count = len(inputs) - len(rules.in_axes)
+    outputs = len(rules.out_axes)
+    lengths = {value.shape[axis] for value, axis in zip(inputs[count:], rules.in_axes, strict=True)}
     if len(lengths) != 1:
         raise ValueError(f"the scanned inputs have {sorted(lengths)} steps: they must agree")
     (steps,) = lengths
     execution = frame.run.execution
-    accounts = _accounts(frame, op)
-    accounts += [execution] * (count + outputs - len(accounts))
+    accounts = accounts + [execution] * (count + outputs - len(accounts))
     states: list[Holding] = [(value, None) for value in inputs[:count]]
     results: list[Holding] = [(None, None)] * outputs
     try:
         for step in range(steps):
-            where = [steps - 1 - step if back else step for back in backwards]
+            where = [steps - 1 - step if back else step for back in rules.backwards]
             given: list[Holding] = [(value, None) for value, _ in states]
-            given += _slices(frame, inputs[count:], in_axes, where)
+            given += _slices(frame, inputs[count:], rules.in_axes, where)
             made = frame.run_body(op, body, given, [*accounts[:count], *[execution] * outputs])
             _drop(states)
             states, pieces = made[:count], made[count:]
             made.clear()
-            where = [steps - 1 - step if back else step for back in reversed_outputs]
-            _place_all(frame, results, pieces, where, steps, out_axes, accounts[count:])
+            where = [steps - 1 - step if back else step for back in rules.reversed_outputs]
+            _place_all(frame, results, pieces, where, steps, rules.out_axes, accounts[count:])
         if steps == 0:
             states = _copies(frame, [value for value, _ in states], accounts)
             for number in range(outputs):
-                nothing = _empty(body, count + number, out_axes[number])
+                nothing = _empty(body, count + number, rules.out_axes[number])
                 results[number] = _hold(frame, nothing, accounts[count + number], "scan output")
     except BaseException:
         _drop(states)
@@ -263,6 +319,7 @@ def _sequence_map(frame: Frame, op: Op, inputs: Sequence[Any]) -> list[Holding]:
 
 def _hold(frame: Frame, value: Any, account: Allocator, name: str) -> Holding:
     """A value that the region made, accounted for in *account*."""
+    frame.make_room(value_bytes(value), name)
     return (value, account.allocate(value_bytes(value), name) if frame.run.accounted else None)
 
 

@@ -10,6 +10,7 @@ from onnx import NodeProto
 from onnx_notebook_profiler.errors import UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.fallback import FallbackKernel
 from onnx_notebook_profiler.evaluator.kernel import AdoptingKernel, Array, Kernel, NodeSpec
+from onnx_notebook_profiler.evaluator.kernels.copying import Copy
 from onnx_notebook_profiler.evaluator.onnxruntime_kernel import OnnxRuntimeKernel
 from onnx_notebook_profiler.evaluator.registry import find_kernel
 from onnx_notebook_profiler.plan.views import VIEW_OPERATORS
@@ -51,7 +52,7 @@ class Tiers:
     Args:
         captured: Outer names that the node's bodies read.
         constants: Values of the node's inputs that no run changes, by name.
-        copies: True for an Identity that owes a copy: its value may be a sequence, which no kernel of ours copies.
+        copies: True for an Identity that owes a copy: its value may be a sequence, so it is computed and adopted.
     """
 
     def __init__(
@@ -69,8 +70,7 @@ class Tiers:
         order = list(_ORDER[kernels])
         if spec.domain == "" and spec.op_type in _OURS:
             order = [OWN, REFERENCE]
-        if copies:
-            order = [REFERENCE]
+        self._copies = copies
         makers: Mapping[str, Callable[[], Kernel | AdoptingKernel]] = {
             OWN: self._own,
             ONNXRUNTIME: lambda: OnnxRuntimeKernel(spec, node, opsets, constants or {}),
@@ -82,6 +82,8 @@ class Tiers:
         """Name of the tier whose kernel :meth:`advance` made last."""
 
     def _own(self) -> Kernel | AdoptingKernel:
+        if self._copies:
+            return Copy(self._spec)
         found = find_kernel(self._spec.domain, self._spec.op_type, self._spec.opset)
         if found is None:
             raise UnsupportedOperatorError("no kernel")

@@ -170,10 +170,16 @@ def signature(inputs: Sequence[Array | None], first: int) -> tuple[Any, ...]:
 def in_blocks(formula: Callable[[Array, Array], None], x: Array, out: Array) -> None:
     """Apply *formula*, from a flat input to a flat output of its type, block by block.
 
-    float32 and float64 are handed on as they are, narrower floats as float32, integers as float64.
+    float32 and float64 are handed on as they are, narrower floats as float32, integers as float64. Where *out* is *x*
+    the formula reads a copy of each block.
     """
     source, target = x.reshape(-1), out.reshape(-1)
     dtype = source.dtype
+    if dtype.char in "fd" and x is out:
+        for start in range(0, source.size, BLOCK):
+            part = target[start : start + BLOCK]
+            formula(part.copy(), part)
+        return
     if dtype.char in "fd":
         if source.size <= BLOCK:
             formula(source, target)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -205,6 +205,8 @@ _FORMULAS: Final[Mapping[str, tuple[int, Callable[[Attributes], Formula]]]] = {
 class Activation(Elementwise):
     """A formula of several numpy calls, whose temporaries are blocks of bounded size."""
 
+    in_place: ClassVar[tuple[int, ...]] = (0,)
+
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
         self._formula = _FORMULAS[spec.op_type][1](spec.attributes)
@@ -222,6 +224,8 @@ for _name, (_version, _) in _FORMULAS.items():
 class Relu(Elementwise):
     """The positive part; a NaN stays one."""
 
+    in_place: ClassVar[tuple[int, ...]] = (0,)
+
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """One call of the ufunc."""
         np.maximum(inputs[0], 0, out=outputs[0])
@@ -230,6 +234,8 @@ class Relu(Elementwise):
 @register("PRelu", since_version=7)
 class PRelu(Kernel):
     """``slope * x`` below zero; the slope broadcasts to x."""
+
+    in_place: ClassVar[tuple[int, ...]] = (0,)
 
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """Shape and type of x."""
@@ -248,6 +254,9 @@ class PRelu(Kernel):
         For slopes up to 1 that is the larger of the two, as long as none is 0 (or times infinity).
         """
         x, slope, out = inputs[0], inputs[1], outputs[0]
+        if out is x:
+            np.multiply(x, slope, out, where=x < 0)
+            return
         np.multiply(x, slope, out)
         if x.size > BLOCK and x.dtype.kind == "f" and np.all((slope <= 1) & (slope != 0)):
             np.maximum(x, out, out=out)
@@ -258,6 +267,8 @@ class PRelu(Kernel):
 @register("Clip", since_version=1)
 class Clip(Kernel):
     """Bounds from below, then from above, so that the upper one wins where they cross."""
+
+    in_place: ClassVar[tuple[int, ...]] = (0,)
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)

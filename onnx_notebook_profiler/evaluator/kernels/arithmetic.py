@@ -7,7 +7,7 @@ that they had attributes ``axis`` and ``broadcast``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -42,6 +42,8 @@ _VARIADIC: Final[Mapping[str, np.ufunc]] = {
 class Arithmetic(Elementwise):
     """A binary operation that numpy has as ONNX means it; integers wrap around."""
 
+    in_place: ClassVar[tuple[int, ...]] = (0, 1)
+
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
         self._ufunc = _BINARY[spec.op_type]
@@ -55,11 +57,15 @@ class Arithmetic(Elementwise):
 class Division(Elementwise):
     """Quotient; of integers it is rounded toward zero."""
 
+    in_place: ClassVar[tuple[int, ...]] = (0, 1)
+
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Floats divide in one call."""
         out = outputs[0]
         if out.dtype.kind in "iu":
-            truncated_divide(inputs[0], inputs[1], out)
+            # the quotient is made in several steps, which read the operands again
+            a, b = (one.copy() if one is out else one for one in inputs)
+            truncated_divide(a, b, out)
         else:
             np.divide(inputs[0], inputs[1], out)
 
@@ -67,6 +73,8 @@ class Division(Elementwise):
 @register("Mod", since_version=10)
 class Modulo(Elementwise):
     """Remainder with the divisor's sign, or with ``fmod`` the dividend's."""
+
+    in_place: ClassVar[tuple[int, ...]] = (0, 1)
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
@@ -98,6 +106,8 @@ def _integer_power(x: Array, y: Array, out: Array) -> None:
 class Power(Kernel):
     """x to the y; the result has the base's type, whatever type the exponent has."""
 
+    in_place: ClassVar[tuple[int, ...]] = (0,)
+
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """The broadcast shape and the type of the base."""
         values = operands(self.spec, inputs, 2)
@@ -125,6 +135,8 @@ class Power(Kernel):
 @register("Sum", since_version=1)
 class Variadic(Elementwise):
     """A binary operation folded over any number of inputs; a NaN stays one."""
+
+    in_place: ClassVar[tuple[int, ...]] = (0, 1)
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)

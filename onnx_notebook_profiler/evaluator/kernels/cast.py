@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ _ROUND_MODES = ("up", "down", "nearest")
 class _Conversion(Kernel):
     """Same shape, another element type."""
 
+    in_place: ClassVar[tuple[int, ...]] = (0,)
+
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
         mode = spec.attributes.get("round_mode", "up")
@@ -38,6 +40,8 @@ class _Conversion(Kernel):
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Convert every element into the output's type."""
         x, out = inputs[0], outputs[0]
+        if out is x:
+            return
         text = x.dtype.kind in "OUS"
         if text and out.dtype.kind == "O":
             np.copyto(out, x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -39,6 +39,8 @@ _BITS: Final[Mapping[str, tuple[int, np.ufunc]]] = {
 class Predicate(Elementwise):
     """A question about pairs of elements, strings included where the operator takes them."""
 
+    in_place: ClassVar[tuple[int, ...]] = (0, 1)
+
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
         self._ufunc = _PREDICATES[spec.op_type][1]
@@ -54,6 +56,8 @@ class Predicate(Elementwise):
 
 class Bitwise(Elementwise):
     """An operation on the bits of integers."""
+
+    in_place: ClassVar[tuple[int, ...]] = (0, 1)
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
@@ -73,6 +77,8 @@ for _name, (_version, _) in _BITS.items():
 @register("BitShift", since_version=11)
 class BitShift(Elementwise):
     """Shift to the left or right; bits pushed out are lost, a sign is kept on the way right."""
+
+    in_place: ClassVar[tuple[int, ...]] = (0, 1)
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
@@ -98,6 +104,8 @@ def _select(mask: Array, x: Array, y: Array, out: Array) -> None:
 class Where(Kernel):
     """Elements of the second input where the first is true, else of the third."""
 
+    in_place: ClassVar[tuple[int, ...]] = (1, 2)
+
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """The shape to which all three broadcast, the type of the last two."""
         values = operands(self.spec, inputs, 3)
@@ -109,7 +117,10 @@ class Where(Kernel):
         """Two copies, the second under the condition; for large numeric tensors by their bits."""
         mask, x, y = inputs[:3]
         out = outputs[0]
-        if out.size < BLOCK or out.dtype.kind == "O" or out.itemsize > 8:
+        if out is x:
+            np.copyto(out, y, where=~mask)
+            return
+        if out is y or out.size < BLOCK or out.dtype.kind == "O" or out.itemsize > 8:
             np.copyto(out, y)
             np.copyto(out, x, where=mask)
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -43,6 +43,8 @@ _FUNCTIONS: Final[Mapping[str, tuple[int, np.ufunc]]] = {
 class Unary(Elementwise):
     """An operator for which numpy has a function that rounds once in every type."""
 
+    in_place: ClassVar[tuple[int, ...]] = (0,)
+
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
         self._ufunc = _FUNCTIONS[spec.op_type][1]
@@ -60,6 +62,8 @@ for _name, (_version, _) in _FUNCTIONS.items():
 class IsNaN(Elementwise):
     """True where an element is not a number."""
 
+    in_place: ClassVar[tuple[int, ...]] = (0,)
+
     def result_type(self, dtype: np.dtype[Any]) -> np.dtype[Any]:  # noqa: ARG002
         """Always bool."""
         return BOOL
@@ -72,6 +76,8 @@ class IsNaN(Elementwise):
 @register("IsInf", since_version=10)
 class IsInf(IsNaN):
     """True where an element is an infinity of a wanted sign."""
+
+    in_place: ClassVar[tuple[int, ...]] = (0,)
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
