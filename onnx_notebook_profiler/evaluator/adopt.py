@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array
-
-_Capsule = type(dt.datetime_CAPI)
 
 __all__ = ["adopt", "copy_value", "owners", "value_bytes"]
 
@@ -52,8 +49,7 @@ def adopt(value: Any, foreign: frozenset[int]) -> Any:
     """
     if isinstance(value, np.ndarray):
         owner = _owner(value)
-        # A capsule holds one tensor of another runtime, which gave it away.
-        exact = getattr(owner, "nbytes", None) == value.nbytes or type(owner) is _Capsule
+        exact = isinstance(owner, np.ndarray) and owner.nbytes == value.nbytes
         if exact and value.flags.c_contiguous and id(owner) not in foreign:
             return value
         return np.array(value, order="C", copy=True)

@@ -192,10 +192,11 @@ class Frame:
                 if meter is not None:
                     meter.begin()
                 started = perf_counter_ns()
+            single = op.single  # a kernel that gives up changes the op
             try:
-                if op.single is not None:
+                if single is not None:
                     # One output with bytes of its own, nearly every node: _compute without its generality.
-                    output, compute, inferred, signature = op.single
+                    output, compute, inferred, signature = single
                     key = signature(inputs)
                     plans = inferred.get(key) or op.infer(inputs, key)
                     if plans:
@@ -223,7 +224,7 @@ class Frame:
                     raise explained(op, inputs, error) from error
                 raise
             if recording:
-                if op.single is not None and meter is None:
+                if single is not None and plans and meter is None:
                     ended = self._write_single(op, output, plans[0], value, started)
                 else:
                     ended = self._write_node(op, started)
@@ -350,6 +351,10 @@ class Frame:
             return
         if len(results) < len(op.outputs):
             raise ValueError(f"{len(results)} results came back for {len(op.outputs)} outputs")
+        if op.adopting.fresh:
+            for output in op.outputs:
+                self._hold(output.slot, output.account, output.name, results[output.position])
+            return
         foreign = owners(inputs)
         for output in op.outputs:
             value = adopt(results[output.position], foreign)

@@ -79,6 +79,9 @@ class Kernel(abc.ABC):
 class AdoptingKernel(abc.ABC):
     """Computes a node and returns fresh results, whose bytes the evaluator adopts."""
 
+    fresh: ClassVar[bool] = False
+    """True where no result can share bytes with an input or another result: they need no look."""
+
     def __init__(self, spec: NodeSpec) -> None:
         self.spec = spec
 

@@ -14,7 +14,7 @@ import importlib
 import importlib.util
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from onnx import NodeProto, TypeProto, ValueInfoProto, helper, numpy_helper
@@ -102,6 +102,8 @@ class OnnxRuntimeKernel(AdoptingKernel):
     Raises:
         UnsupportedOperatorError: onnxruntime is not installed, or has no such operator.
     """
+
+    fresh: ClassVar[bool] = True
 
     def __init__(
         self,
