@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         UnsupportedOperatorError,
     )
     from onnx_notebook_profiler.evaluator.reference import ReferenceEvaluator
+    from onnx_notebook_profiler.evaluator.supported import SupportedOperator, supported_operators
     from onnx_notebook_profiler.events import EventLog, RuntimeEvent, RuntimeEventAction
     from onnx_notebook_profiler.notebook.explorer import MemoryExplorer, explore
     from onnx_notebook_profiler.notebook.extension import (
@@ -60,6 +61,8 @@ __all__ = [
     # running
     "ReferenceEvaluator",
     "SimpleRawBufferAllocator",
+    "SupportedOperator",
+    "supported_operators",
     # events
     "EventLog",
     "RuntimeEvent",
@@ -99,6 +102,7 @@ __all__ = [
 
 _HOMES = {
     "evaluator.reference": ("ReferenceEvaluator",),
+    "evaluator.supported": ("SupportedOperator", "supported_operators"),
     "allocators": ("SimpleRawBufferAllocator",),
     "events": ("EventLog", "RuntimeEvent", "RuntimeEventAction"),
     "symbolic.context": ("ComputeContext", *(name for name in __all__ if name.startswith("NODE_"))),

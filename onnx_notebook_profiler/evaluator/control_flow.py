@@ -7,8 +7,8 @@ Rules: https://onnx.ai/onnx/operators/ (If, Loop, Scan, SequenceMap).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import onnx
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from onnx_notebook_profiler.evaluator.frame import Frame, Holding
     from onnx_notebook_profiler.evaluator.program import BodyProgram, Op
 
-__all__ = ["find_region"]
+__all__ = ["REGION_OPERATORS", "find_region"]
 
 Region = Callable[["Frame", "Op", Sequence[Any]], "list[Holding]"]
 
@@ -36,7 +36,7 @@ def find_region(spec: NodeSpec, *, is_call: bool) -> Region | None:
         return None
     if spec.op_type == "Scan" and spec.opset < _SCAN_WITHOUT_BATCH:
         return _batched_scan
-    return {"If": _if, "Loop": _loop, "Scan": _scan, "SequenceMap": _sequence_map}.get(spec.op_type)
+    return _REGIONS.get(spec.op_type)
 
 
 def _accounts(frame: Frame, op: Op) -> list[Allocator]:
@@ -351,3 +351,14 @@ def _drop(holdings: list[Holding]) -> None:
         if buffer is not None:
             buffer.give_back()
     holdings.clear()
+
+
+_REGIONS: Final[Mapping[str, Region]] = {
+    "If": _if,
+    "Loop": _loop,
+    "Scan": _scan,
+    "SequenceMap": _sequence_map,
+}
+
+REGION_OPERATORS: Final = frozenset(("", name) for name in _REGIONS)
+"""(domain, operator) of the nodes whose bodies run here, node by node."""

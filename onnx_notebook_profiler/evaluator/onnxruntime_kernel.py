@@ -124,16 +124,16 @@ class OnnxRuntimeKernel(AdoptingKernel):
         self._outputs = [name for name in self._node.output if name]
         self._positions = [position for position, name in enumerate(node.output) if name]
         packs = spec.op_type in _PACKING
-        self._embedded = {
-            position: value
-            for position, value in enumerate(map(constants.get, node.input))
-            if value is not None and (packs or value.nbytes <= _SMALL) and _plain(value)
-        }
-        self._fed = [
-            (position, self._node.input[position])
-            for position, name in enumerate(node.input)
-            if name and position not in self._embedded
-        ]
+        self._embedded: dict[int, Array] = {}
+        self._fed: list[tuple[int, str]] = []
+        for position, (given, name) in enumerate(zip(node.input, self._node.input, strict=True)):
+            if not name or name != f"i{position}":
+                continue  # absent, or an input that comes twice
+            value = constants.get(given)
+            if value is not None and (packs or value.nbytes <= _SMALL) and _plain(value):
+                self._embedded[position] = value
+            else:
+                self._fed.append((position, name))
         self._last: tuple[tuple[Any, ...], Any] = ((), None)
 
     def call(self, inputs: Sequence[Any]) -> Sequence[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onnx_notebook_profiler.allocators import Allocator, Buffer, SimpleRawBufferAllocator
-from onnx_notebook_profiler.errors import OutputError, UnsupportedOperatorError
+from onnx_notebook_profiler.errors import MissingExtraError, OutputError
 from onnx_notebook_profiler.evaluator.adopt import value_bytes
 from onnx_notebook_profiler.evaluator.feeds import check_feeds
 from onnx_notebook_profiler.evaluator.frame import Frame, Run, Unaccounted, free_all
@@ -71,6 +71,7 @@ class ReferenceEvaluator:
         UnsupportedOperatorError: A node has no implementation.
         TypeError, ValueError: *verbose* is no integer, or negative; *kernels* is none of the three.
         SizeError: *max_bytes* is negative.
+        MissingExtraError: *kernels* asks for onnxruntime, which is not installed.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class ReferenceEvaluator:
         check_choice(kernels)
         check_max_bytes(max_bytes)
         if kernels == "onnxruntime" and not is_installed():
-            raise UnsupportedOperatorError(
+            raise MissingExtraError(
                 "kernels='onnxruntime' needs the package onnxruntime, which is not installed: "
                 "pip install onnx_notebook_profiler[onnxruntime], or choose kernels='numpy'"
             )

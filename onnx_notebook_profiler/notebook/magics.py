@@ -77,6 +77,12 @@ class ProfilerMagics(Magics):
     )
     @_DIMS
     @argument("--feeds", metavar="NAME", help="a variable: mapping from input name to value")
+    @argument(
+        "--kernels",
+        choices=("auto", "numpy", "onnxruntime"),
+        default="auto",
+        help="whose kernels run MODEL (default: auto, this package's before onnxruntime's)",
+    )
     @_OUTPUT
     @_QUIET
     @argument("--top", metavar="N", type=whole_number, help="rows of each table (default: 40)")
@@ -127,7 +133,7 @@ class ProfilerMagics(Magics):
         with usage_errors():
             try:
                 with self._bars.counting("onnx_profile", quiet=options.quiet) as progress:
-                    prof = profile(model, feeds, dims, progress=progress)
+                    prof = profile(model, feeds, dims, kernels=options.kernels, progress=progress)
             except ProfilerError as error:
                 failed = getattr(error, "profile", None)
                 if failed is not None:

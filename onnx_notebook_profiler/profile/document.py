@@ -177,6 +177,8 @@ def _node_table(
     profile: Profile, rows: Sequence[NodeProfile], count: int, *, bodies: bool
 ) -> Table:
     differs = any(node.difference for node in rows)
+    measured = any(node.scratch_bytes is not None for node in rows)
+    foreign = any(node.tier in {"onnxruntime", "reference"} for node in rows)
     columns = [
         *([Column("inside"), Column("runs", "int")] if bodies else []),
         Column("node", "int"),
@@ -188,6 +190,8 @@ def _node_table(
         Column("live", "bytes"),
         Column("peak", "bytes"),
         *([] if bodies else [Column("predicted", "bytes")]),
+        *([Column("scratch", "bytes")] if measured else []),
+        *([Column("kernel")] if foreign else []),
         *([Column("difference")] if differs else []),
     ]
     cells = []
@@ -205,6 +209,8 @@ def _node_table(
                 node.live_bytes,
                 node.peak_bytes,
                 *(() if bodies else (node.predicted_bytes,)),
+                *((node.scratch_bytes,) if measured else ()),
+                *((node.tier,) if foreign else ()),
                 *((node.difference,) if differs else ()),
             )
         )

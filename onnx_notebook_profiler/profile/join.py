@@ -129,6 +129,9 @@ def _measure(events: Sequence[RuntimeEvent], plan: GraphPlan) -> Iterator[NodePr
             predicted_io_bytes=None,
             difference="",
             path=event.subgraph_path,
+            tier=event.tier,
+            scratch_bytes=event.scratch_bytes,
+            in_place=event.in_place,
         )
 
 
@@ -231,4 +234,8 @@ def _known_difference(record: RunRecord) -> tuple[int, str]:
 
 
 def _unnamed(record: RunRecord) -> str:
-    return "unexplained" if record.evaluator.release_intermediates else "nothing is released"
+    if not record.evaluator.release_intermediates:
+        return "nothing is released"
+    if record.evaluator.inplace:
+        return "outputs took over the bytes of inputs"
+    return "unexplained"

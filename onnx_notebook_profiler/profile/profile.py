@@ -10,6 +10,7 @@ from typing import Any, Literal
 from onnx_notebook_profiler.errors import FeedError, ProfilerError, SizeError
 from onnx_notebook_profiler.evaluator.observe import RunRecord, observing
 from onnx_notebook_profiler.evaluator.reference import ReferenceEvaluator
+from onnx_notebook_profiler.evaluator.tiers import KernelChoice
 from onnx_notebook_profiler.model import (
     LoadedModel,
     ModelSource,
@@ -31,6 +32,7 @@ def profile(
     dims: Mapping[str, int] | None = None,
     *,
     backend: Literal["reference"] = "reference",
+    kernels: KernelChoice = "auto",
     progress: Callable[[int, int], None] | None = None,
 ) -> Profile:
     """Run *model* once and say what each node cost.
@@ -40,6 +42,7 @@ def profile(
         feeds: A value for each input. Inputs that are missing are generated, see *dims*.
         dims: Sizes of symbolic dimensions, for generated inputs; 1 for those that are not named.
         backend: Who runs the model: ``"reference"``, this package's evaluator.
+        kernels: Whose kernels it takes, ``"auto"``, ``"numpy"`` or ``"onnxruntime"``; an evaluator keeps its own.
         progress: Called with (nodes done, nodes in all) while the model runs.
 
     Raises:
@@ -49,7 +52,9 @@ def profile(
     """
     if backend != "reference":
         raise ValueError(f"backend is 'reference', not {backend!r}")
-    evaluator = model if isinstance(model, ReferenceEvaluator) else ReferenceEvaluator(model)
+    evaluator = model
+    if not isinstance(evaluator, ReferenceEvaluator):
+        evaluator = ReferenceEvaluator(evaluator, kernels=kernels)
     context = _predict(evaluator.model)
     given, generated = _complete(evaluator.model, context, feeds or {}, dims or {})
     records: list[RunRecord] = []

@@ -52,6 +52,12 @@ class NodeProfile:
     """Empty where measured and predicted bytes are equal, else what sets them apart."""
     path: tuple[tuple[int, str], ...] = ()
     """For a node in a body: from the main graph inwards, the owning node and the body's name."""
+    tier: str = ""
+    """Whose kernel ran it: own, onnxruntime, reference or function body."""
+    scratch_bytes: int | None = None
+    """The most that its kernel held beyond inputs and outputs; None where that was not measured."""
+    in_place: str = ""
+    """The input whose bytes its first output took over."""
     runs: int = 1
     """How often it ran; the time is the sum, the bytes are those of the run with the most."""
 
@@ -139,6 +145,9 @@ class Profile:
                     "io_peak_bytes": event.io_peak_bytes,
                     "subgraph_path": [list(place) for place in event.subgraph_path],
                     "error": event.error,
+                    "tier": event.tier,
+                    "scratch_bytes": event.scratch_bytes,
+                    "in_place": event.in_place,
                 }
                 for event in self.events
             ],

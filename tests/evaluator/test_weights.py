@@ -108,7 +108,7 @@ def test_external_data_beside_the_model(tmp_path: Any) -> None:
         ({"location": "missing.bin"}, "not in the model's folder"),
         ({"location": "../w.bin"}, "outside of the model's folder"),
         ({"location": "/etc/hostname"}, "outside of the model's folder"),
-        ({"data": b"short"}, "cannot be read"),
+        ({"data": b"short"}, "ends at byte 24, the file at 5"),
     ],
 )
 def test_external_data_that_is_not_read(tmp_path: Any, change: Any, words: Any) -> None:
@@ -205,3 +205,19 @@ def test_inputs_and_weights_that_are_outputs_are_copies(names: Any) -> None:
         value[:] = 9
     np.testing.assert_array_equal(x, X)
     np.testing.assert_array_equal(session.run(["w"], {"x": x})[0], W)
+
+
+def test_external_data_is_mapped_and_not_copied(tmp_path: Any) -> None:
+    """A sparse file of 4 GB is loaded without its bytes: they are paged in where a node reads them."""
+    rows, columns = 1_000_000, 1_000
+    with (tmp_path / "w.bin").open("wb") as file:
+        file.truncate(4 * rows * columns)
+    tensor = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[rows, columns])
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="w.bin")
+    weight = load_weight(tensor, tmp_path)
+    assert weight.shape == (rows, columns)
+    assert weight.nbytes == 4 * rows * columns
+    assert not weight.flags.writeable
+    assert weight[-1, -1] == 0
+    assert isinstance(weight.base, np.memmap)

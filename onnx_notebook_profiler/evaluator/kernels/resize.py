@@ -35,7 +35,6 @@ _BLOCK: Final = 2**16
 
 @register("Resize", since_version=10)
 @register("Upsample", since_version=1, until_version=10)
-@register("Upsample", since_version=1, domain="com.microsoft.nchwc")
 class Resize(Kernel):
     """Sampling by nearest, linear or cubic interpolation; scales or sizes decide the result's shape."""
 
