@@ -15,12 +15,12 @@ from onnx_notebook_profiler.evaluator.adopt import adopt, copy_value, owners, va
 from onnx_notebook_profiler.evaluator.failures import explained
 from onnx_notebook_profiler.evaluator.kernel import Array
 from onnx_notebook_profiler.evaluator.limits import Limit
-from onnx_notebook_profiler.evaluator.program import BodyProgram, Op, Output, OutputPlan, Program
+from onnx_notebook_profiler.evaluator.program import BodyProgram, Op, OutputPlan, Program
 from onnx_notebook_profiler.evaluator.scratch import Meter, held_bytes
 from onnx_notebook_profiler.evaluator.tiers import ONNXRUNTIME
 from onnx_notebook_profiler.events import RuntimeEventAction
 from onnx_notebook_profiler.events.event import INITIALIZER_NODE, NO_NODE
-from onnx_notebook_profiler.events.rows import Scope, first_of
+from onnx_notebook_profiler.events.rows import STEP, NodeStamp, Scope, first_of
 from onnx_notebook_profiler.plan.graph_plan import ABSENT
 
 __all__ = ["Frame", "Holding", "Run", "Unaccounted", "free_all"]
@@ -75,6 +75,8 @@ class Run:
     meter: Meter | None = None
     """Measures scratch; None where nobody asked."""
     copy_weights: bool = False
+    merges: bool = False
+    """True where one row may stand for all events of a node: nobody looks before the run is over."""
     frames: list[Frame] = dataclasses.field(default_factory=list)
     """The graphs that are running, the outermost first."""
 
@@ -185,6 +187,7 @@ class Frame:
         run, values, buffers = self.run, self.values, self.buffers
         recording, accounted, observe_node = run.append is not None, run.accounted, run.observe_node
         unchecked, meter = run.limit.unchecked, run.meter
+        merged = recording and run.merges and run.release and meter is None
         started, ended, empty = 0, 0, np.empty
         for op in self.program.ops:
             inputs = op.fetch(values)
@@ -223,12 +226,15 @@ class Frame:
                     # In no variable: its traceback would refer to it, and hold the values of the run.
                     raise explained(op, inputs, error) from error
                 raise
+            if merged and single is not None and plans and op.stamp is not None:
+                self._write_step(op, op.stamp, plans[0], value, started)
+                inputs, value = (), _NOTHING  # what is released must really go
+                if observe_node is not None:
+                    observe_node(op, self.scope)
+                continue
             if recording:
-                if single is not None and plans and meter is None:
-                    ended = self._write_single(op, output, plans[0], value, started)
-                else:
-                    ended = self._write_node(op, started)
-            inputs, value = (), _NOTHING  # what is released must really go
+                ended = self._write_node(op, started)
+            inputs, value = (), _NOTHING
             if op.releases and run.release:
                 if recording or accounted:
                     self._release(op, ended)
@@ -270,26 +276,37 @@ class Frame:
         scratch = self.run.meter.end(held_bytes(fresh), has_bodies=op.region is not None)
         return None if op.call.tier == ONNXRUNTIME else scratch
 
-    def _write_single(
-        self, op: Op, output: Output, plan: OutputPlan, value: Array, started: int
-    ) -> int:
-        """:meth:`_write_node` for one output whose plan is at hand."""
+    def _write_step(
+        self, op: Op, stamp: NodeStamp, plan: OutputPlan, value: Array, started: int
+    ) -> None:
+        """One row for all that a node with one output does, its releases included, which happen here."""
         now = perf_counter_ns()
-        run, scope, index = self.run, self.scope, op.index
-        append, execution, io = run.append, run.execution, run.shown_io
+        run, values, buffers = self.run, self.values, self.buffers
+        append = run.append
+        assert append is not None
         shape, dtype, nbytes, small = plan
+        first = value.tobytes() if small else first_of(value)
+        if not run.accounted:
+            for slot, _, _ in op.releases:
+                values[slot] = None
+            # fmt: off
+            append((STEP, started, now, self.scope, 0, 0, 0, 0, stamp, 0, dtype, shape, first, stamp.zeros))
+            # fmt: on
+            return
+        execution, io = run.execution, run.shown_io
         live, peak = execution.total_allocated_size, execution.peak_allocated_size
         io_live, io_peak = io.total_allocated_size, io.peak_allocated_size
-        assert append is not None
-        held = nbytes if run.accounted else 0
-        first = value.tobytes() if small else first_of(value)
-        # fmt: off
-        append((_ADD, now, scope, live, peak, io_live, io_peak,
-                "intermediate", output.name, index, held, dtype, shape, first))
-        append((_RUN_NODE, started, scope, live, peak, io_live, io_peak,
-                index, op.call, now - started, "", None))
-        # fmt: on
-        return now
+        lives = []
+        for slot, frees, _ in op.releases:
+            values[slot] = None
+            if frees != ABSENT:
+                buffer = buffers[frees]
+                if buffer is not None:
+                    buffers[frees] = None
+                    execution.free(buffer)
+            lives.append(execution.total_allocated_size)
+        memory = (live, peak, io_live, io_peak)
+        append((STEP, started, now, self.scope, *memory, stamp, nbytes, dtype, shape, first, lives))
 
     def _compute(self, op: Op, inputs: Sequence[Any]) -> None:
         """Ask what the outputs look like, have their bytes granted, fill them."""

@@ -19,7 +19,7 @@ from onnx_notebook_profiler.evaluator.control_flow import Region, find_region
 from onnx_notebook_profiler.evaluator.kernel import AdoptingKernel, Array, Kernel, NodeSpec
 from onnx_notebook_profiler.evaluator.tiers import FUNCTION, OWN, KernelChoice, Tiers
 from onnx_notebook_profiler.evaluator.weights import load_weight
-from onnx_notebook_profiler.events.rows import MAX_SAMPLE, NodeCall
+from onnx_notebook_profiler.events.rows import MAX_SAMPLE, NodeCall, NodeStamp
 from onnx_notebook_profiler.model import body_graphs, describe_node
 from onnx_notebook_profiler.plan import Body, GraphPlan, Step
 from onnx_notebook_profiler.plan.graph_plan import ABSENT, EXECUTION
@@ -95,6 +95,8 @@ class Op:
     reuse: tuple[tuple[int, int, int], ...]
     """(input, its slot, slot of its buffer) of what output 0 may take the bytes of."""
     spec: NodeSpec
+    stamp: NodeStamp | None = None
+    """For the log, where ``single`` is set and every value that is released is a tensor."""
     inferred: dict[Any, tuple[OutputPlan, ...]] = dataclasses.field(default_factory=dict)
     """What the outputs look like, for each signature of the inputs met so far."""
 
@@ -143,6 +145,10 @@ class Op:
         self.reuse = tuple(one for one in self.reuse if one[0] in kernel.in_place)
         if self.output_count == 1 and self.outputs and not self.is_view and not self.reuse:
             self.single = (self.outputs[0], kernel.compute, self.inferred, self.signature)
+            if ABSENT not in self.slots:
+                removed = tuple(name for _, _, name in self.releases)
+                zeros = (0,) * len(removed)
+                self.stamp = NodeStamp(self.index, self.call, self.outputs[0].name, removed, zeros)
 
 
 def _plan_output(shape: Sequence[int], dtype: np.dtype[Any]) -> OutputPlan:

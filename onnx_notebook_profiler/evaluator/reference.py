@@ -237,6 +237,7 @@ class ReferenceEvaluator:
             limit=Limit(self.max_bytes),
             observe_node=self._node_observer(observers),
             copy_weights=self.copy_initializers,
+            merges=log is not None and not log.has_subscribers,
         )
         frame = Frame(self._program, run, [run.io] * len(self.plan.outputs))
         weights = frozenset(self.plan.initializers) - frozenset(given)

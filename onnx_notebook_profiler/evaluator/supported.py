@@ -73,7 +73,8 @@ def _tier(schema: defs.OpSchema, is_known: bool) -> str:
         return ONNXRUNTIME
     if _has_class(domain, name, version):
         return REFERENCE
-    return FUNCTION if schema.has_function or schema.has_context_dependent_function else NONE
+    defined = schema.has_function or schema.has_context_dependent_function  # type: ignore[attr-defined]
+    return FUNCTION if defined else NONE
 
 
 def _has_class(domain: str, name: str, version: int) -> bool:

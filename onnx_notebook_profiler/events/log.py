@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from onnx_notebook_profiler.events.event import RuntimeEvent
-from onnx_notebook_profiler.events.rows import event_of_row
+from onnx_notebook_profiler.events.rows import count_events, event_of_row, events_of_row
 
 __all__ = ["EventLog"]
 
@@ -36,14 +36,19 @@ class EventLog:
         self.epoch_ns = time.time_ns() - time.perf_counter_ns()
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return sum(map(count_events, self._rows))
 
     def __iter__(self) -> Iterator[RuntimeEvent]:
         for row in tuple(self._rows):
-            yield event_of_row(row, self.epoch_ns)
+            yield from events_of_row(row, self.epoch_ns)
 
     def __getitem__(self, index: int) -> RuntimeEvent:
-        return event_of_row(self._rows[index], self.epoch_ns)
+        return self.events()[index]
+
+    @property
+    def has_subscribers(self) -> bool:
+        """True where somebody sees each event as it happens: rows must not stand for several then."""
+        return bool(self._subscribers)
 
     def events(self) -> list[RuntimeEvent]:
         """All events so far, as a list of their own."""
@@ -68,4 +73,4 @@ class EventLog:
             callback(event)
 
     def __repr__(self) -> str:
-        return f"EventLog({len(self._rows)} events)"
+        return f"EventLog({len(self)} events)"

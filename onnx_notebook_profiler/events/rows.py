@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +16,24 @@ import onnx
 
 from onnx_notebook_profiler.events.event import ALLOCATOR_ACTIONS, RuntimeEvent, RuntimeEventAction
 
-__all__ = ["MAX_SAMPLE", "NodeCall", "Scope", "event_of_row", "first_of"]
+__all__ = [
+    "MAX_SAMPLE",
+    "STEP",
+    "NodeCall",
+    "NodeStamp",
+    "Scope",
+    "count_events",
+    "event_of_row",
+    "events_of_row",
+    "first_of",
+]
 
 MAX_SAMPLE = 8
 """Number of elements of a value that an event keeps."""
+
+STEP = -1
+"""Action of a row that stands for all events of a node with one output: add, run_node, and a remove for each value that
+goes. It costs a third of writing them one by one."""
 
 Scope = tuple[tuple[int, str], ...]
 """The bodies that an event happened in, from the outermost graph inwards."""
@@ -34,6 +49,17 @@ class NodeCall(NamedTuple):
     threads: int
     tier: str = ""
     in_place: str = ""
+
+
+class NodeStamp(NamedTuple):
+    """What the events of a step have in common in every run."""
+
+    node: int
+    call: NodeCall
+    output: str
+    removed: tuple[str, ...]
+    zeros: tuple[int, ...]
+    """Live bytes after each removal, where nothing is accounted for."""
 
 
 def first_of(value: np.ndarray[Any, Any]) -> bytes | tuple[str, ...]:
@@ -81,6 +107,9 @@ def event_of_row(row: tuple[Any, ...], epoch_ns: int) -> RuntimeEvent:
       REMOVE              (action, ns, scope, *memory, name)
       RUN_NODE, FAIL_NODE (action, ns, scope, *memory, node, call, duration, error, scratch)
       allocator's         (action, ns, nbytes, buffer, owner, live, peak)
+    and for :func:`events_of_row` alone
+      STEP                (action, start ns, end ns, scope, *memory, stamp, nbytes, dtype, shape, first elements,
+                           live bytes after each removal)
     """
     action = RuntimeEventAction(row[0])
     fields: dict[str, Any] = {"action": action, "timestamp_ns": row[1] + epoch_ns}
@@ -119,3 +148,29 @@ def event_of_row(row: tuple[Any, ...], epoch_ns: int) -> RuntimeEvent:
             scratch_bytes=scratch,
         )
     return RuntimeEvent(**fields)
+
+
+def count_events(row: tuple[Any, ...]) -> int:
+    """How many events a row stands for."""
+    return 2 + len(row[8].removed) if row[0] == STEP else 1
+
+
+def events_of_row(row: tuple[Any, ...], epoch_ns: int) -> Iterator[RuntimeEvent]:
+    """All events that a row stands for, in order."""
+    if row[0] != STEP:
+        yield event_of_row(row, epoch_ns)
+        return
+    _, started, ended, scope, *memory, stamp, nbytes, dtype, shape, first, lives = row
+    index, call, output, removed, _ = stamp
+    head = (scope, *memory)
+    add = (_ADD, ended, *head, "intermediate", output, index, nbytes, dtype, shape, first)
+    yield event_of_row(add, epoch_ns)
+    ran = (_RUN_NODE, started, *head, index, call, ended - started, "", None)
+    yield event_of_row(ran, epoch_ns)
+    for name, live in zip(removed, lives, strict=True):
+        yield event_of_row((_REMOVE, ended, scope, live, *memory[1:], name), epoch_ns)
+
+
+_ADD = int(RuntimeEventAction.ADD)
+_RUN_NODE = int(RuntimeEventAction.RUN_NODE)
+_REMOVE = int(RuntimeEventAction.REMOVE)

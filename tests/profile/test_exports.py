@@ -119,7 +119,15 @@ def test_to_dict() -> None:
     assert first["action"] == "add"
     # The keys of the event log come first, in their order; ours follow.
     assert list(first)[: len(profile.events[0].as_dict())] == list(profile.events[0].as_dict())
-    assert list(first)[-4:] == ["io_allocated_bytes", "io_peak_bytes", "subgraph_path", "error"]
+    assert list(first)[-7:] == [
+        "io_allocated_bytes",
+        "io_peak_bytes",
+        "subgraph_path",
+        "error",
+        "tier",
+        "scratch_bytes",
+        "in_place",
+    ]
     assert json.loads(json.dumps(found)) == found
 
 
