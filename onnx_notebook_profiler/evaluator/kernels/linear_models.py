@@ -214,7 +214,7 @@ class SVMRegressor(_SupportVectors):
 
 @register("SVMClassifier", since_version=1, domain=_ML)
 class SVMClassifier(_SupportVectors):
-    """A decision for each pair of classes; votes, or probabilities coupled from prob_a and prob_b."""
+    """A decision for each pair of classes; most votes win; scores, or probabilities by prob_a and prob_b."""
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
@@ -258,7 +258,6 @@ class SVMClassifier(_SupportVectors):
             chosen, scores = self._vote(decisions), decisions
             if len(self._prob_a):
                 scores = _coupled(decisions, self._prob_a, self._prob_b, self._classes)
-                chosen = scores.argmax(axis=1)
             elif self._classes == 2:
                 scores = self._of_two(decisions[:, 0])
         labels, target = [*outputs, None][:2]
@@ -271,8 +270,9 @@ class SVMClassifier(_SupportVectors):
             np.copyto(target, scores)
 
     def _of_two(self, decision: Array) -> Array:
-        """Scores of two classes; a positive decision is for the first one."""
-        scores = np.stack((decision, -decision), axis=1)
+        """Scores of two classes as onnxruntime gives them, though a positive decision is for the first one."""
+        first = -decision if self._name in {"NONE", "LOGISTIC"} else 1 - decision
+        scores: Array = np.stack((first, decision), axis=1)
         if self._name == "LOGISTIC":
             logistic(scores)
         return scores

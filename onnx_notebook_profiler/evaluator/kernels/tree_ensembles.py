@@ -265,30 +265,27 @@ class TreeEnsembleClassifier(_Ensemble):
 
     def _of_two(self, scores: Array) -> tuple[Array, Array]:
         """The chosen classes and the scores of two classes, the second of which may have no weights of its own."""
-        base, single = self.base, False
-        if len(base) == 2:
-            if self._second:
-                scores[:, 1] = base[1] + scores[:, 0]
-                scores[:, 0] = -scores[:, 1]
-            else:
-                scores += base
-        else:
-            if len(base) == 1:
-                scores[:, 0] += base[0]
-            single = not self._second
-        decisive = scores[:, 0] if single else scores[:, 1]
-        halves = self._binary and self._positive
-        chosen = (decisive > (0.5 if halves else 0)).astype(np.intp)
+        base = self.base
+        single = not self._second and len(base) < 2
+        if len(base) == 1:
+            scores[:, 0] += base[0]
+        elif len(base) == 2:
+            scores += base
         if not single:
+            # as the specification has it: the greater score, the first of equals
+            chosen = (scores[:, 1] > scores[:, 0]).astype(np.intp)
             self._transform(scores)
             return chosen, scores
         one = scores[:, 0].copy()
-        if self._name == "PROBIT":
+        halves = self._binary and self._positive
+        chosen = (one > (0.5 if halves else 0)).astype(np.intp)
+        if self._name == "LOGISTIC":
+            scores[:, 0], scores[:, 1] = -one, one
+            logistic(scores)
+        elif self._name == "PROBIT":
             self._transform(scores)
-        elif halves or not self._binary:
+        elif halves:
             scores[:, 0], scores[:, 1] = 1 - one, one
         else:
             scores[:, 0], scores[:, 1] = -one, one
-            if self._name == "LOGISTIC":
-                logistic(scores)
         return chosen, scores

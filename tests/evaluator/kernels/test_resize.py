@@ -1,0 +1,99 @@
+"""Resize and Upsample against onnxruntime, and against repetition by hand."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.evaluator.kernels.harness import run
+from tests.evaluator.kernels.one_node import by_both
+
+X = np.random.default_rng(3).standard_normal((1, 2, 6, 7)).astype(np.float32)
+COORDINATES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
+ROUNDINGS = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
+
+
+@pytest.mark.parametrize(
+    ("rounding", "coordinates"), itertools.product(ROUNDINGS, COORDINATES), ids="-".join
+)
+def test_nearest(rounding: str, coordinates: str) -> None:
+    for sizes in ([1, 2, 12, 14], [1, 2, 3, 4], [1, 2, 9, 20]):
+        ours, theirs = by_both(
+            "Resize",
+            X,
+            None,
+            None,
+            np.array(sizes),
+            mode="nearest",
+            nearest_mode=rounding,
+            coordinate_transformation_mode=coordinates,
+            opset=18,
+        )
+        np.testing.assert_array_equal(ours[0], theirs[0])
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("sizes", [[1, 2, 12, 14], [1, 2, 3, 4], [1, 2, 1, 20]], ids=str)
+def test_interpolated(mode: str, coordinates: str, sizes: Any) -> None:
+    ours, theirs = by_both(
+        "Resize",
+        X,
+        None,
+        None,
+        np.array(sizes),
+        mode=mode,
+        coordinate_transformation_mode=coordinates,
+        opset=18,
+    )
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-4, atol=1e-5)
+
+
+def test_cubic_that_leaves_the_outside_out() -> None:
+    ours, theirs = by_both(
+        "Resize", X, None, None, np.array([1, 2, 9, 9]), mode="cubic", exclude_outside=1, opset=18
+    )
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("op", "opset"), [("Upsample", 7), ("Upsample", 9), ("Resize", 10)])
+def test_old_versions_repeat_elements(op: str, opset: int) -> None:
+    scales = np.array([1, 1, 2, 3], np.float32)
+    inputs = (X,) if opset == 7 else (X, scales)
+    attributes: dict[str, Any] = {"scales": scales.tolist()} if opset == 7 else {}
+    y = run(op, *inputs, opset=opset, mode="nearest", **attributes)
+    np.testing.assert_array_equal(y, X.repeat(2, axis=2).repeat(3, axis=3))
+
+
+def test_large_images_go_block_by_block() -> None:
+    """A linear ramp stays one under linear interpolation between aligned corners."""
+    ramp = np.linspace(0, 1, 300, dtype=np.float32) * np.ones((1, 3, 200, 1), np.float32)
+    y = run(
+        "Resize",
+        ramp,
+        None,
+        None,
+        np.array([1, 3, 400, 599]),
+        mode="linear",
+        coordinate_transformation_mode="align_corners",
+    )
+    expected = np.broadcast_to(np.linspace(0, 1, 599, dtype=np.float32), y.shape)
+    np.testing.assert_allclose(y, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "inputs", "words"),
+    [
+        ({"mode": "lanczos"}, (None, np.ones(4, np.float32)), "mode is one of"),
+        ({}, (None, None, None), "needs a scale or a size"),
+        ({}, (None, np.ones(3, np.float32)), "for each of 4 axes, got 3"),
+        ({}, (None, -np.ones(4, np.float32)), "greater than 0"),
+        ({}, (None, None, np.array([1, 2, -3, 4])), "0 or more"),
+    ],
+)
+def test_bad_input(attributes: Any, inputs: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        run("Resize", X, *inputs, **attributes)
