@@ -17,10 +17,17 @@ def value_bytes(value: object) -> int:
     if isinstance(value, np.ndarray):
         return 0 if value.dtype.kind in "OUS" else value.nbytes
     if isinstance(value, list | tuple):
+        if value and isinstance(value[0], dict) and not _holds_arrays(value[0]):
+            return 0  # maps of a sequence are alike
         return sum(value_bytes(one) for one in value)
     if isinstance(value, dict):
-        return sum([value_bytes(one) for one in value.values() if type(one) is not float])
+        return sum(value_bytes(one) for one in value.values())
     return 0
+
+
+def _holds_arrays(value: dict[Any, Any]) -> bool:
+    """True for a map whose values are tensors or sequences: they are all of one type."""
+    return isinstance(next(iter(value.values()), None), np.ndarray | list | tuple)
 
 
 def _owner(array: Array) -> object:

@@ -13,36 +13,74 @@ from onnx import TensorProto, TypeProto
 from onnx_notebook_profiler.errors import FeedError
 from onnx_notebook_profiler.model import LoadedModel, graph_inputs, shorten
 
-__all__ = ["check_feeds"]
+__all__ = ["FeedCheck"]
 
 
-def check_feeds(model: LoadedModel, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    """The feeds in their own order, tensors as C-contiguous numpy arrays.
+class FeedCheck:
+    """What the inputs of a model take, made once for all runs."""
 
-    Raises:
-        FeedError: A name is missing or unknown, or a value has another type, rank or fixed dimension than the
-            input declares.
-    """
-    if not isinstance(feeds, Mapping):
-        raise FeedError(
-            f"feeds are a mapping from input name to value, such as {{'x': array}}; found {type(feeds).__name__}"
-        )
-    graph = model.proto.graph
-    declared = {value.name: value.type for value in graph.input}
-    for name in feeds:
-        if name not in declared:
-            close = difflib.get_close_matches(name, declared, 1)
-            hint = f"; did you mean {shorten(close[0])}?" if close else ""
+    def __init__(self, model: LoadedModel) -> None:
+        graph = model.proto.graph
+        self._declared = {value.name: value.type for value in graph.input}
+        self._required = [
+            value.name
+            for value in graph_inputs(graph)
+            if value.type.WhichOneof("value") != "optional_type"
+        ]
+        self._plain = {name: _plain_tensor(kind) for name, kind in self._declared.items()}
+
+    def __call__(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """The feeds in their own order, tensors as C-contiguous numpy arrays.
+
+        Raises:
+            FeedError: A name is missing or unknown, or a value has another type, rank or fixed dimension than the
+                input declares.
+        """
+        if not isinstance(feeds, Mapping):
             raise FeedError(
-                f"the model has no input {shorten(str(name))}: its inputs are {_names(declared)}{hint}"
+                f"feeds are a mapping from input name to value, such as {{'x': array}}; found {type(feeds).__name__}"
             )
-    for value in graph_inputs(graph):
-        if value.name not in feeds and value.type.WhichOneof("value") != "optional_type":
-            raise FeedError(
-                f"input {shorten(value.name)} is not fed: expected {_names(declared)}, "
-                f"found {_names(feeds) or 'nothing'}"
+        declared = self._declared
+        for name in feeds:
+            if name not in declared:
+                close = difflib.get_close_matches(name, declared, 1)
+                hint = f"; did you mean {shorten(close[0])}?" if close else ""
+                raise FeedError(
+                    f"the model has no input {shorten(str(name))}: its inputs are {_names(declared)}{hint}"
+                )
+        for name in self._required:
+            if name not in feeds:
+                raise FeedError(
+                    f"input {shorten(name)} is not fed: expected {_names(declared)}, "
+                    f"found {_names(feeds) or 'nothing'}"
+                )
+        return {name: self._checked(name, value) for name, value in feeds.items()}
+
+    def _checked(self, name: str, value: Any) -> Any:
+        plain = self._plain[name]
+        if plain is not None and type(value) is np.ndarray and value.dtype == plain[0]:
+            fits = plain[1] is None or (
+                len(plain[1]) == value.ndim and all(map(_fits, plain[1], value.shape))
             )
-    return {name: _checked(name, value, declared[name]) for name, value in feeds.items()}
+            if fits and value.flags.c_contiguous:
+                return value
+        return _checked(name, value, self._declared[name])
+
+
+def _fits(declared: int, size: int) -> bool:
+    return declared in (0, size)
+
+
+def _plain_tensor(kind: TypeProto) -> tuple[np.dtype[Any], tuple[int, ...] | None] | None:
+    """Element type and dimensions (0: any) of a tensor of numbers; None for what takes a closer look."""
+    if kind.WhichOneof("value") != "tensor_type":
+        return None
+    code, tensor = kind.tensor_type.elem_type, kind.tensor_type
+    if code in (TensorProto.UNDEFINED, TensorProto.STRING):
+        return None
+    shape = tuple(max(0, dim.dim_value) for dim in tensor.shape.dim)
+    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
+    return dtype, shape if tensor.HasField("shape") else None
 
 
 def _names(mapping: Mapping[str, Any], limit: int = 12) -> str:

@@ -124,8 +124,8 @@ class Frame:
         self.run = run
         self.scope = scope
         self.accounts = (*output_accounts, run.execution)
-        self.values: list[Any] = [None] * (program.plan.value_count + 1)
-        self.buffers: list[Buffer | None] = [None] * (program.plan.value_count + 1)
+        self.values: list[Any] = program.template.copy()
+        self.buffers: list[Buffer | None] = [None] * len(self.values)
         self.taken = ABSENT
         """Input of the running node whose bytes its first output took over."""
         run.frames.append(self)
@@ -158,13 +158,16 @@ class Frame:
 
     def add_weights(self, skip: frozenset[str] = frozenset()) -> None:
         """Charge the graph's constants to the execution account, but for those that were fed."""
-        reserve = getattr(self.run.execution, "reserve", self.run.execution.allocate)
+        run = self.run
+        if not run.accounted and run.append is None and not run.copy_weights:
+            return  # they are in their places already
+        reserve = getattr(run.execution, "reserve", run.execution.allocate)
         for slot, name, value in self.program.weights:
             if name not in skip:
-                if self.run.limit.max_bytes is not None and self.run.accounted:
+                if run.limit.max_bytes is not None and run.accounted:
                     self.make_room(value_bytes(value), name)
-                self.values[slot] = value.copy() if self.run.copy_weights else value
-                if self.run.accounted:
+                self.values[slot] = value.copy() if run.copy_weights else value
+                if run.accounted:
                     self.buffers[slot] = reserve(value_bytes(value), name)
                 self._write_add("initializer", name, INITIALIZER_NODE, slot)
 

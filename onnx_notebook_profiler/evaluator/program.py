@@ -168,6 +168,8 @@ class Program:
     ops: tuple[Op, ...]
     weights: tuple[tuple[int, str, Array], ...]
     roots: dict[int, int]
+    template: list[Any]
+    """The values of a graph before it runs: the constants, and None."""
 
     def forget_shapes(self) -> None:
         """Drop every inferred output, for feeds of other types than before."""
@@ -213,7 +215,10 @@ def _build(plan: GraphPlan, building: Building, outer: Mapping[str, Array]) -> P
     constants = {name: outer[name] for name in plan.captures if name in outer}
     constants.update((name, value) for _, name, value in weights if name not in plan.inputs)
     ops = tuple(_build_op(step, plan, names, building, constants) for step in plan.steps)
-    return Program(plan, ops, weights, roots)
+    template: list[Any] = [None] * (plan.value_count + 1)
+    for slot, _, value in weights:
+        template[slot] = value
+    return Program(plan, ops, weights, roots, template)
 
 
 def _build_op(

@@ -12,7 +12,7 @@ import numpy as np
 from onnx_notebook_profiler.allocators import Allocator, Buffer, SimpleRawBufferAllocator
 from onnx_notebook_profiler.errors import MissingExtraError, OutputError
 from onnx_notebook_profiler.evaluator.adopt import value_bytes
-from onnx_notebook_profiler.evaluator.feeds import check_feeds
+from onnx_notebook_profiler.evaluator.feeds import FeedCheck
 from onnx_notebook_profiler.evaluator.frame import Frame, Run, Unaccounted, free_all
 from onnx_notebook_profiler.evaluator.limits import Limit, check_max_bytes
 from onnx_notebook_profiler.evaluator.observe import Observer, RunRecord, current_observers
@@ -117,6 +117,9 @@ class ReferenceEvaluator:
         self._program: Program = build_program(
             self.plan, self.model.folder, kernels=kernels, inplace=inplace
         )
+        self._check_feeds = FeedCheck(self.model)
+        self._weight_names = frozenset(self.plan.initializers)
+        self._output_names = frozenset(self.plan.outputs)
         self._log = EventLog()
         self._feed_types: tuple[Any, ...] | None = None
         self._charges: list[Buffer | None] = []
@@ -161,7 +164,7 @@ class ReferenceEvaluator:
             FeedError, OutputError: Before anything runs; the log of the run before stays.
             KernelError, AllocationError: A node failed; the log is kept up to it.
         """
-        given = check_feeds(self.model, feeds)
+        given = self._check_feeds(feeds)
         wanted = self._wanted(output_names)
         observers = current_observers()
         if not observers:
@@ -232,15 +235,14 @@ class ReferenceEvaluator:
             io=io or Unaccounted(),
             accounted=execution is not None or io is not None,
             append=log.append if log is not None else None,
-            release=self.release_intermediates
-            and all(name in self.plan.outputs for name in wanted),
+            release=self.release_intermediates and self._output_names.issuperset(wanted),
             limit=Limit(self.max_bytes),
             observe_node=self._node_observer(observers),
             copy_weights=self.copy_initializers,
             merges=log is not None and not log.has_subscribers,
         )
         frame = Frame(self._program, run, [run.io] * len(self.plan.outputs))
-        weights = frozenset(self.plan.initializers) - frozenset(given)
+        weights = self._weight_names.difference(given) if run.accounted else ()
         try:
             with np.errstate(all="ignore"), self._measuring(log) as run.meter:
                 for name, value in given.items():

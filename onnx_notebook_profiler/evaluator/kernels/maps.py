@@ -6,7 +6,7 @@ https://onnx.ai/onnx/operators/onnx_aionnxml_ZipMap.html
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from onnx_notebook_profiler.evaluator.kernel import AdoptingKernel
 from onnx_notebook_profiler.evaluator.registry import register
@@ -17,6 +17,8 @@ __all__ = ["ZipMap"]
 @register("ZipMap", since_version=1, domain="ai.onnx.ml")
 class ZipMap(AdoptingKernel):
     """X [N, C] or [C] -> one map from class label to score for each row."""
+
+    fresh: ClassVar[bool] = True
 
     def call(self, inputs: Sequence[Any]) -> list[Any]:
         """A list of dictionaries with Python floats, in the order of the labels."""
