@@ -34,7 +34,6 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import onnx
-import onnxruntime
 from models import Model, load, model_files
 
 import onnx_notebook_profiler as onp
@@ -80,10 +79,10 @@ class Timing(NamedTuple):
         return self.median(ORT) >= LARGE
 
 
-def session(
-    model: onnx.ModelProto | str, options: onnxruntime.SessionOptions | None = None
-) -> onnxruntime.InferenceSession:
-    """A session on one thread, unoptimised."""
+def session(model: onnx.ModelProto | str, options: Any = None) -> Any:
+    """A session of onnxruntime on one thread, unoptimised."""
+    import onnxruntime
+
     options = options or onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -244,6 +243,8 @@ def their_nodes(model: Model, rounds: int) -> dict[int, float]:
     for index, node in enumerate(proto.graph.node):
         node.name = f"number{index}"
     found: dict[int, float] = {}
+    import onnxruntime
+
     with tempfile.TemporaryDirectory() as folder:
         options = onnxruntime.SessionOptions()
         options.enable_profiling = True

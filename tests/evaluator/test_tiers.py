@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def no_own_kernel(monkeypatch: Any) -> None:
 
 
 @pytest.fixture
-def no_onnxruntime(monkeypatch: Any) -> None:
+def no_onnxruntime(monkeypatch: Any) -> Iterator[None]:
     """onnxruntime is not installed."""
     found = importlib.util.find_spec
 

@@ -8,21 +8,24 @@ bytes at most, or the columns of one window; W in another order, up to :data:`WE
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from onnx_notebook_profiler.evaluator.kernel import Array
 from onnx_notebook_profiler.evaluator.kernels._finish import Finish
-from onnx_notebook_profiler.evaluator.kernels._windows import Box, Windows, boxes, clipped, taps
+from onnx_notebook_profiler.evaluator.kernels._tiles import Plan, Tile, tiles_of
+from onnx_notebook_profiler.evaluator.kernels._windows import Windows, boxes
 
-__all__ = ["Dense", "dense", "multiply_columns"]
+__all__ = ["convolve", "lay_out", "multiply_columns", "plan_of", "room_of"]
 
 COLUMNS: Final = 2**21
-CACHED: Final = 2**19
+CACHED: Final = 2**20
 """Bytes of columns that the cache holds besides what else is in use."""
 SUMS: Final = 2**19
 PATCH: Final = 2**20
@@ -33,18 +36,22 @@ LEAST: Final = 256
 _COPY: Final = 0.25
 _ADD: Final = 0.7
 """Nanoseconds for each element that is laid out, and for each one that is added up."""
-
+_RATE: Final = 40.0
+"""Multiplications in a nanosecond; about 30 where few rows are multiplied by many columns."""
 _SMALL: Final = 10**6
 """Multiplications up to which OpenBLAS takes a way without packing, which suits few rows best."""
 _FEW_ROWS: Final = 32
+_FEW_WEIGHTS: Final = 1200
+_DEEP: Final = 150
 
 
 def multiply_columns(matrix: Array, columns: Array, out: Array) -> None:
-    """``matrix @ columns``, a range of columns at a time where there are few rows."""
+    """``matrix @ columns``, a range of columns at a time where the matrix is small."""
     rows, depth = matrix.shape[-2:]
     step = _SMALL // max(rows * depth, 1) // 16 * 16
     width = columns.shape[-1]
-    if rows > _FEW_ROWS or width <= step or step < 64:
+    few = rows <= _FEW_ROWS or rows * depth <= _FEW_WEIGHTS
+    if not few or width <= step or step < 64:
         np.matmul(matrix, columns, out)
         return
     for start in range(0, width, step):
@@ -52,125 +59,148 @@ def multiply_columns(matrix: Array, columns: Array, out: Array) -> None:
         np.matmul(matrix, columns[..., part], out[..., part])
 
 
-class Dense(NamedTuple):
-    """How a convolution is done: boxes of *room* windows, products along the first *lead* axes."""
+@functools.lru_cache(maxsize=256)
+def plan_of(
+    windows: Windows,
+    group: int,
+    channels: int,
+    filters: int,
+    itemsize: int,
+    *,
+    narrow: bool,
+    summed: bool = True,
+) -> Plan:
+    """The way that should cost least; *channels* and *filters* are those of a group.
 
-    windows: Windows
-    group: int
-    channels: int
-    filters: int
-    lead: int
-    room: int
-
-    @property
-    def products(self) -> int:
-        """Matrix products that are added up."""
-        return math.prod(self.windows.kernel[: self.lead])
-
-    @property
-    def depth(self) -> int:
-        """Rows of the columns of one group."""
-        return self.channels * math.prod(self.windows.kernel[self.lead :])
-
-    def grid(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Columns for *shape* windows, along each axis: along the first ones shifts need more of them."""
-        reaches = self.windows.reaches
-        return tuple(
-            size + reaches[axis] - 1 if axis < self.lead else size
-            for axis, size in enumerate(shape)
-        )
-
-
-def dense(windows: Windows, group: int, channels: int, filters: int, itemsize: int) -> Dense:
-    """The way that should cost least; *channels* and *filters* are those of a group."""
-    rank, kernel = len(windows.kernel), windows.kernel
+    With *narrow* the sums are made in a wider type than the results have, and take scratch. Without *summed* there is
+    one product for each box.
+    """
+    kernel = windows.kernel
     best, least = None, math.inf
-    for lead in range(rank + 1):
+    for lead in range(len(kernel) + 1 if summed else 1):
         if any(stride > 1 for stride in windows.strides[:lead]):
             break
-        plan = Dense(windows, group, channels, filters, lead, 0)
         if lead and (
             kernel[lead - 1] == 1
             or group * filters * channels * math.prod(kernel) * itemsize > WEIGHTS
         ):
             continue
-        room = _room(plan, itemsize)
-        if not room:
+        plan = Plan(windows, group, channels, filters, lead, 0, narrow)
+        plan = plan._replace(room=room_of(plan, itemsize))
+        if not plan.room:
             continue
-        shape = shape_of(next(boxes(windows.counts, room)))
+        if not lead and summed:
+            plan = _in_chunks(plan, itemsize)
+        shape = tuple(part.stop - part.start for part in next(boxes(windows.counts, plan.room)))
         grown = math.prod(plan.grid(shape)) / math.prod(shape)
         added = filters * plan.products if lead else 0
+        rate = _RATE * 0.75 if filters <= _FEW_ROWS and plan.depth > _DEEP else _RATE
         cost = (_COPY * plan.depth + _ADD * added) * grown
+        cost += filters * plan.depth * plan.products / rate
         if cost < least:
-            best, least = plan._replace(room=room), cost
+            best, least = plan, cost
     assert best is not None
     return best
 
 
-def _room(plan: Dense, itemsize: int) -> int:
+def room_of(plan: Plan, itemsize: int) -> int:
     """How many windows a box holds; 0 where even a few do not fit."""
-    places = math.prod(plan.windows.counts)
+    counts = plan.windows.counts
+    places = math.prod(counts)
     column = max(plan.depth, 1) * itemsize
     if not plan.lead:
+        column += plan.filters * itemsize if plan.narrow else 0
         fewest = min(LEAST, COLUMNS // column)
         return min(max(1, fewest, CACHED // column), places)
     sums = plan.products * plan.filters * itemsize
     room = places
     while room:
-        cells = math.prod(plan.grid(shape_of(next(boxes(plan.windows.counts, room)))))
-        if cells * column <= 2 * CACHED and cells * sums <= SUMS:
+        box = next(boxes(counts, room))
+        cells = math.prod(plan.grid(tuple(part.stop - part.start for part in box)))
+        if cells * column <= COLUMNS and cells * sums <= SUMS:
             return room if room >= min(LEAST, places) else 0
-        room //= 2
+        room = room * 3 // 4
     return 0
 
 
-def shape_of(box: Box) -> tuple[int, ...]:
-    """How many windows *box* has along each axis."""
-    return tuple(part.stop - part.start for part in box)
+def _in_chunks(plan: Plan, itemsize: int) -> Plan:
+    """With many taps few windows fit, unless the channels are laid out some at a time and the products are added up."""
+    places, taps = math.prod(plan.windows.counts), math.prod(plan.windows.kernel)
+    room = min(LEAST, places)
+    chunk = CACHED // (room * taps * itemsize)
+    fits = room * plan.filters * itemsize <= SUMS
+    if plan.room >= room or not fits or not 0 < chunk < plan.channels:
+        return plan
+    return plan._replace(room=room, chunk=chunk)
 
 
-def convolve(plan: Dense, x: Array, w: Array, out: Array, finish: Finish | None) -> None:
+def convolve(plan: Plan, x: Array, w: Array, out: Array, finish: Finish | None) -> None:
     """Fill *out*. Sums are made in the type of *w*, which may be wider than that of *x* and *out*."""
-    windows, group, lead = plan.windows, plan.group, plan.lead
-    given = x.reshape(x.shape[0], group, plan.channels, *windows.sizes)
-    target = out.reshape(x.shape[0], group, plan.filters, -1)
-    matrix = w.reshape(group, plan.filters, plan.channels, plan.products, -1)
+    windows, group, lead, filters = plan.windows, plan.group, plan.lead, plan.filters
+    batch, depth, taps = x.shape[0], plan.depth, windows.kernel[lead:]
+    given = x.reshape(batch, group, plan.channels, *windows.sizes)
+    target = out.reshape(batch, group, filters, -1)
+    matrix = w
     if lead:
+        matrix = w.reshape(group, filters, plan.channels, plan.products, math.prod(taps))
         matrix = np.ascontiguousarray(matrix.transpose(0, 3, 1, 2, 4))
-    matrix = matrix.reshape(group, *windows.kernel[:lead], plan.filters, plan.depth)
-    narrow = w.dtype != out.dtype
-    first = next(boxes(windows.counts, plan.room))
-    cells = math.prod(plan.grid(shape_of(first)))
-    each = plan.depth * cells
-    count = min(max(1, CACHED // max(each * w.itemsize, 1)), group * x.shape[0])
-    columns = np.empty(each * count, w.dtype)
-    sums = np.empty(plan.products * plan.filters * cells * count if lead or narrow else 0, w.dtype)
-    stop = 0
-    for box in boxes(windows.counts, plan.room):
-        shape = shape_of(box)
-        start, stop = stop, stop + math.prod(shape)
-        places = slice(start, stop)
-        for items, groups in _parts(x.shape[0], group, count):
-            tile = target[items, groups, :, places]
-            grid = plan.grid(shape)
-            laid = columns[: math.prod(tile.shape[:2]) * plan.depth * math.prod(grid)].reshape(
-                *tile.shape[:2], plan.channels, *windows.kernel[lead:], *grid
-            )
-            lay_out(laid, given[items, groups], windows, box, lead)
+    matrix = matrix.reshape(group, *windows.kernel[:lead], filters, depth)
+    tiles = tiles_of(plan)
+    if plan.chunk:
+        _convolve_in_chunks(plan, given, matrix, target, finish)
+        return
+    cells = tiles[0].cells
+    each, summed = depth * cells, plan.products * filters * cells
+    if not lead and not plan.narrow:
+        summed = 0
+    count = CACHED // (max(each, 2 * summed, 1) * w.itemsize)
+    count = min(max(1, count), group * batch)
+    columns, sums = np.empty(each * count, w.dtype), np.empty(summed * count, w.dtype)
+    for tile in tiles:
+        for items, groups in _parts(batch, group, count):
+            made = target[items, groups, :, tile.places]
+            head = made.shape[:2]
+            laid = columns[: head[0] * head[1] * depth * tile.cells]
+            laid = laid.reshape(*head, plan.channels, *taps, *tile.grid)
+            lay_out(plan, tile, laid, given[items, groups])
+            into = sums[: made.size].reshape(made.shape) if plan.narrow else made
             if lead:
-                found = _added(plan, matrix[groups], laid, sums, shape)
-                np.copyto(tile.reshape(found.shape), found, casting="unsafe")
+                _add_products(plan, tile, matrix[groups], laid, sums, into)
             else:
-                flat = laid.reshape(*tile.shape[:2], plan.depth, -1)
-                into = sums[: tile.size].reshape(tile.shape) if narrow else tile
+                flat = laid.reshape(*head, depth, tile.cells)
                 multiply_columns(matrix[groups], flat, into)
-                if narrow:
-                    if finish is not None:
-                        finish(into, items, groups, places)
-                    np.copyto(tile, into, casting="unsafe")
-                    continue
             if finish is not None:
-                finish(tile, items, groups, places)
+                finish(into, items, groups, tile.places)
+            if plan.narrow:
+                np.copyto(made, into, casting="unsafe")
+
+
+def _convolve_in_chunks(
+    plan: Plan, given: Array, matrix: Array, target: Array, finish: Finish | None
+) -> None:
+    """One item and group after the other, some channels at a time."""
+    taps, kernel, filters = math.prod(plan.windows.kernel), plan.windows.kernel, plan.filters
+    cells = tiles_of(plan)[0].cells
+    columns = np.empty(plan.chunk * taps * cells, matrix.dtype)
+    sums, product = np.empty((2, filters * cells), matrix.dtype)
+    for item, group in itertools.product(*map(range, given.shape[:2])):
+        own = slice(item, item + 1), slice(group, group + 1)
+        for tile in tiles_of(plan):
+            made = target[(*own, slice(None), tile.places)]
+            total = sums[: made.size].reshape(made.shape)
+            for first in range(0, plan.channels, plan.chunk):
+                some = slice(first, min(first + plan.chunk, plan.channels))
+                laid = columns[: (some.stop - first) * taps * tile.cells]
+                shape = (1, 1, some.stop - first, *kernel, *tile.grid)
+                lay_out(plan, tile, laid.reshape(shape), given[(*own, some)])
+                into = product[: made.size].reshape(made.shape) if first else total
+                weights = matrix[group, :, first * taps : some.stop * taps]
+                np.matmul(weights, laid.reshape(-1, tile.cells), into[0, 0])
+                if first:
+                    np.add(total, into, total)
+            if finish is not None:
+                finish(total, *own, tile.places)
+            np.copyto(made, total, casting="unsafe")
 
 
 def _parts(batch: int, group: int, count: int) -> Iterator[tuple[slice, slice]]:
@@ -185,160 +215,100 @@ def _parts(batch: int, group: int, count: int) -> Iterator[tuple[slice, slice]]:
             yield slice(item, item + 1), slice(first, min(first + count, group))
 
 
-def _added(plan: Dense, matrix: Array, laid: Array, sums: Array, shape: tuple[int, ...]) -> Array:
-    """The products along the first axes, added up -> [item, group, filter, window...] in *sums*."""
-    kernel = plan.windows.kernel[: plan.lead]
-    grid = plan.grid(shape)
-    pitches = [math.prod(grid[axis + 1 :]) for axis in range(len(grid))]
-    moves = [pitches[axis] * plan.windows.dilations[axis] for axis in range(plan.lead)]
-    width = sum((size - 1) * pitch for size, pitch in zip(shape, pitches, strict=True)) + 1
-    cells, step = math.prod(grid), laid.itemsize
+def _add_products(
+    plan: Plan, tile: Tile, matrix: Array, laid: Array, sums: Array, into: Array
+) -> None:
+    """Make the products along the first axes in *sums* and add them up in into [item, group, filter, window]."""
+    filters, products, cells, width = plan.filters, plan.products, tile.cells, tile.width
     items, groups = laid.shape[:2]
+    kernel, step = plan.windows.kernel[: plan.lead], laid.itemsize
     shifted = as_strided(
         laid,
         (items, groups, *kernel, plan.depth, width),
-        (
-            *(stride for stride in laid.strides[:2]),
-            *(move * step for move in moves),
-            cells * step,
-            step,
-        ),
+        (*laid.strides[:2], *(move * step for move in tile.moves), cells * step, step),
+        writeable=False,
     )
-    made = sums[: items * groups * plan.products * plan.filters * cells]
+    made = sums[: items * groups * products * filters * cells]
     multiply_columns(
-        matrix,
-        shifted,
-        made.reshape(items, groups, *kernel, plan.filters, cells)[..., :width],
+        matrix, shifted, made.reshape(items, groups, *kernel, filters, cells)[..., :width]
     )
-    made = made.reshape(items, groups, plan.products, plan.filters, cells)
-    total = made[:, :, 0, :, :width]
-    for number in range(1, plan.products):
-        np.add(total, made[:, :, number, :, :width], total)
-    return made[:, :, 0].reshape(items, groups, plan.filters, *grid)[
-        (..., *(slice(size) for size in shape))
-    ]
+    flat = made.reshape(items, groups, products, filters, cells)[..., :width]
+    total = flat[:, :, 0]
+    for number in range(1, products - 1):
+        np.add(total, flat[:, :, number], total)
+    if width == into.shape[-1]:
+        np.add(total, flat[:, :, -1], into)
+        return
+    placed = made.reshape(items, groups, products, filters, *tile.grid)
+    windows: tuple[Any, ...] = (..., *map(slice, tile.shape))
+    placed = placed[windows]
+    np.add(placed[:, :, 0], placed[:, :, -1], into.reshape(items, groups, filters, *tile.shape))
 
 
-def lay_out(laid: Array, x: Array, windows: Windows, box: Box, lead: int) -> None:
-    """Fill *laid* [item, group, channel, tap..., window...] with what the windows of *box* see of x.
+def lay_out(plan: Plan, tile: Tile, laid: Array, x: Array) -> None:
+    """Fill *laid* [item, group, channel, tap..., window...] with what the windows of *tile* see of x.
 
-    Taps count along all but the first *lead* axes, and along those each element is a window. What is padded is copied
+    Taps count along all but the first axes of the plan; along those each element is a window. What is padded is copied
     first, so that a window never leaves its array; where that copy would be large, because few windows reach far, each
     tap is copied by itself.
     """
-    rank = len(windows.sizes)
-    shape = laid.shape[-rank:]
-    kernel = (*([1] * lead), *windows.kernel[lead:])
-    lengths, firsts = [], []
-    for axis, (part, size) in enumerate(zip(box, shape, strict=True)):
-        reach = (kernel[axis] - 1) * windows.dilations[axis] + 1
-        lengths.append((size - 1) * windows.strides[axis] + reach)
-        firsts.append(part.start * windows.strides[axis] - windows.before[axis])
-    inside = all(
-        first >= 0 and first + length <= size
-        for first, length, size in zip(firsts, lengths, windows.sizes, strict=True)
-    )
-    if inside:
-        corner = tuple(map(slice, firsts, map(int.__add__, firsts, lengths)))
-        _copy_windows(laid, x[(..., *corner)], windows, kernel, lead)
+    if tile.inside is not None:
+        _copy_windows(plan, tile, laid, x[tile.inside])
         return
-    if lead == rank or all(size == 1 for size in kernel):
-        _copy_padded(laid.reshape(*x.shape[:3], *shape), x, firsts, windows)
-        return
-    head = math.prod(x.shape[:3])
-    if head * math.prod(lengths) * x.itemsize <= PATCH:
-        patch = np.empty((*x.shape[:3], *lengths), x.dtype)
-        _copy_padded(patch, x, firsts, windows._replace_strides())
-        _copy_windows(laid, patch, windows, kernel, lead)
-        return
-    _copy_taps(laid, x, windows, box, lead)
+    patch = laid
+    if not tile.direct:
+        shape = (*x.shape[:3], *tile.lengths)
+        if math.prod(shape) * x.itemsize > PATCH:
+            laid.fill(0)
+            for place, values in tile.taps(plan):
+                laid[place] = x[values]
+            return
+        patch = np.empty_like(x, shape=shape, subok=False)
+    else:
+        patch = laid[(slice(None),) * 3 + (0,) * (len(plan.windows.kernel) - plan.lead)]
+    for place in tile.zeros:
+        patch[place] = 0
+    if tile.kept is not None:
+        to, of = tile.kept
+        patch[to] = x[of]
+    if not tile.direct:
+        _copy_windows(plan, tile, laid, patch)
 
 
-def _copy_taps(laid: Array, x: Array, windows: Windows, box: Box, lead: int) -> None:
-    """Fill *laid* tap by tap."""
-    laid.fill(0)
-    grown = tuple(
-        slice(part.start, part.start + size)
-        for part, size in zip(box, laid.shape[-len(box) :], strict=True)
-    )
-    for tap in taps(windows.without_taps(lead), grown):
-        place: tuple[Any, ...] = (..., *tap.position[lead:], *tap.windows)
-        laid[place] = x[(..., *tap.values)]
-
-
-def _copy_padded(patch: Array, x: Array, firsts: list[int], windows: Windows) -> None:
-    """Fill patch [item, group, channel, ...] with x from *firsts* on in steps of the strides, and 0 around it."""
-    rank = len(firsts)
-    kept = [
-        clipped(first, stride, length, size)
-        for first, stride, length, size in zip(
-            firsts, windows.strides, patch.shape[-rank:], windows.sizes, strict=True
-        )
-    ]
-    seen = [ranges for ranges in kept if ranges is not None]
-    if len(seen) < rank:
-        patch.fill(0)
-        return
-    for axis, (to, _) in enumerate(seen):
-        ahead = (slice(None),) * (patch.ndim - rank + axis)
-        if to.start:
-            patch[(*ahead, slice(0, to.start))] = 0
-        if to.stop < patch.shape[patch.ndim - rank + axis]:
-            patch[(*ahead, slice(to.stop, None))] = 0
-    np.copyto(patch[(..., *(to for to, _ in seen))], x[(..., *(of for _, of in seen))])
-
-
-def _copy_windows(
-    laid: Array, patch: Array, windows: Windows, kernel: tuple[int, ...], lead: int
-) -> None:
+def _copy_windows(plan: Plan, tile: Tile, laid: Array, patch: Array) -> None:
     """Copy the windows over *patch*, the first of which starts in its corner.
 
     With a stride along the last axis, elements that lie whole strides apart are first moved together, where several
     taps read them.
     """
-    rank = len(kernel)
-    stride = windows.strides[-1]
-    if 1 < stride < kernel[-1] and windows.dilations[-1] == 1:
-        width = -(-patch.shape[-1] // stride)
-        for phase in range(stride):
-            some = np.ascontiguousarray(patch[..., phase::stride])
-            view = _view(some, windows, kernel, lead, laid.shape[-rank:], 1)
-            count = len(range(phase, kernel[-1], stride))
-            reached = as_strided(
-                view,
-                (*view.shape[: -rank - 1], count, *view.shape[-rank:]),
-                view.strides,
-                writeable=False,
-            )
-            place = (..., slice(phase, None, stride), *[slice(None)] * rank)
-            np.copyto(laid[place], reached)
-        assert width
+    windows = plan.windows
+    stride, taps, rank = windows.strides[-1], windows.kernel[plan.lead :], len(windows.kernel)
+    spread = windows.dilations[-1] > 1 or patch.strides[-1] != patch.itemsize
+    most = min(taps[-1] // 2, tile.shape[-1] // 8) if taps else 0
+    if not 1 < stride <= most or spread:
+        np.copyto(laid, _view(plan, tile, patch, taps, stride))
         return
-    np.copyto(laid, _view(patch, windows, kernel, lead, laid.shape[-rank:], stride))
+    for phase in range(stride):
+        some: Any = patch[..., phase::stride]
+        if some.size * some.itemsize <= PATCH:
+            some = np.ascontiguousarray(some)
+        step = some.strides[-1] // some.itemsize
+        read = (*taps[:-1], len(range(phase, taps[-1], stride)))
+        place: tuple[Any, ...] = (..., slice(phase, None, stride), *[slice(None)] * rank)
+        np.copyto(laid[place], _view(plan, tile, some, read, step))
 
 
-def _view(
-    patch: Array,
-    windows: Windows,
-    kernel: tuple[int, ...],
-    lead: int,
-    shape: tuple[int, ...],
-    stride: int,
-) -> Array:
+def _view(plan: Plan, tile: Tile, patch: Array, taps: tuple[int, ...], stride: int) -> Array:
     """Windows over *patch* without a copy; *stride* is the one along the last axis."""
-    rank = len(kernel)
+    windows, lead = plan.windows, plan.lead
+    rank = len(windows.sizes)
     steps = patch.strides[-rank:]
-    strides = (*windows.strides[:-1], stride)
+    along = [step * one for step, one in zip(steps, windows.strides, strict=True)]
+    along[-1] = steps[-1] * stride
+    between = [step * one for step, one in zip(steps[lead:], windows.dilations[lead:], strict=True)]
     return as_strided(
         patch,
-        (*patch.shape[:-rank], *kernel[lead:], *shape),
-        (
-            *patch.strides[:-rank],
-            *(
-                step * dilation
-                for step, dilation in zip(steps[lead:], windows.dilations[lead:], strict=True)
-            ),
-            *(step * one for step, one in zip(steps, strides, strict=True)),
-        ),
+        (*patch.shape[:-rank], *taps, *tile.grid),
+        (*patch.strides[:-rank], *between, *along),
         writeable=False,
     )

@@ -39,6 +39,15 @@ class Finish(NamedTuple):
             addend = addend.reshape(addend.shape[0], group, addend.shape[1] // group, -1)
         return cls(None if bias is None else bias.reshape(group, -1, 1), addend, activate)
 
+    def of_part(self, items: slice, groups: slice) -> Finish:
+        """The same for these items and groups alone, which are then counted from 0."""
+        bias, addend = self.bias, self.addend
+        return Finish(
+            None if bias is None else bias[groups],
+            None if addend is None else addend[items, groups],
+            self.activate,
+        )
+
     def __call__(self, tile: Array, items: Any, groups: Any, places: Any) -> None:
         """Change *tile*, which is ``Y[items, groups, :, places]``; *items* is a number or a range."""
         if self.bias is not None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from onnx_notebook_profiler.evaluator.kernel import NodeSpec
 
-__all__ = ["Box", "Tap", "Windows", "boxes", "clipped", "sliding", "taps"]
+__all__ = ["Box", "Tap", "Windows", "boxes", "clipped", "sliding", "taps", "with_channels"]
 
 Box = tuple[slice, ...]
 """A range of windows along each spatial axis."""
@@ -34,6 +34,19 @@ class Windows:
     def reaches(self) -> tuple[int, ...]:
         """Input elements from the first to the last tap of a window, both included."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+
+def with_channels(windows: Windows, channels: int) -> Windows:
+    """One more axis at the end, of *channels* elements, which no window crosses."""
+    return Windows(
+        (*windows.sizes, channels),
+        (*windows.kernel, 1),
+        (*windows.strides, 1),
+        (*windows.dilations, 1),
+        (*windows.before, 0),
+        (*windows.after, 0),
+        (*windows.counts, channels),
+    )
 
 
 class Tap(NamedTuple):
@@ -116,12 +129,15 @@ def sliding(
 
 
 def boxes(shape: Sequence[int], limit: int) -> Iterator[Box]:
-    """Cut a grid of windows into boxes of at most *limit*, each of which is contiguous in row-major order."""
+    """Cut a grid of windows into boxes of at most *limit*, each of which is contiguous in row-major order.
+
+    Along the axis that is cut they are as equal as can be; the first is the largest.
+    """
     steps, room = [], max(limit, 1)
     for size in reversed(shape):
         step = min(max(size, 1), room)
-        steps.append(step)
         room = room // step if step == size else 1
+        steps.append(-(-size // -(-size // step)) if size else 1)
     steps.reverse()
     starts = (range(0, size, step) for size, step in zip(shape, steps, strict=True))
     for corner in itertools.product(*starts):

@@ -214,7 +214,7 @@ class ContribAttention(_Masked):
 
 @register("GroupQueryAttention", since_version=1, domain=_MS)
 class GroupQueryAttention(_Masked):
-    """query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos_cache, sin_cache, ... -> output, caches.
+    """query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos_cache, ... -> output, caches.
 
     ``seqlens_k`` [B] is the number of valid keys less one; the caches have room for ``total_sequence_length`` or more.
     """

@@ -1,7 +1,7 @@
 """com.microsoft's FusedMatMul, TransposeMatMul, FusedMatMulActivation, FusedGemm and GemmFastGelu.
 
-ContribOperators.md of onnxruntime. The product goes straight into the output; the factor, C and the activation are applied
-there. Scratch: operands whose batch axis has to move.
+ContribOperators.md of onnxruntime. The product goes straight into the output; the factor, C and the activation are
+applied there. Scratch: operands whose batch axis has to move.
 """
 
 from __future__ import annotations

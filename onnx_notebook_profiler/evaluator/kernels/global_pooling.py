@@ -5,12 +5,15 @@ https://onnx.ai/onnx/operators/onnx__GlobalAveragePool.html and its neighbours.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, TensorSpec
+from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, work_type
+from onnx_notebook_profiler.evaluator.kernels._sums import add_rows, rows_of
 from onnx_notebook_profiler.evaluator.registry import register
 
 __all__ = ["GlobalAveragePool", "GlobalMaxPool"]
@@ -30,9 +33,17 @@ class GlobalAveragePool(_GlobalPool):
     """Mean over the spatial axes."""
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """One reduction, into the output."""
-        axes = tuple(range(2, inputs[0].ndim))
-        np.mean(inputs[0], axis=axes, keepdims=True, out=outputs[0])
+        """One sum for each channel, divided by how many elements it has."""
+        x, y = inputs[0], outputs[0]
+        axes = tuple(range(2, x.ndim))
+        rows = rows_of(x, axes)
+        if rows is None:
+            wide = work_type(y.dtype) if y.dtype.char != "e" else FLOAT32
+            mean = np.add.reduce(x, axis=axes, dtype=wide, keepdims=True)
+            np.copyto(y, mean / math.prod(x.shape[2:]), casting="unsafe")
+            return
+        add_rows(rows, y.reshape(-1))
+        np.divide(y, rows.shape[1], y)
 
 
 @register("GlobalMaxPool", since_version=1)

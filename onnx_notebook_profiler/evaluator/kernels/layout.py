@@ -20,6 +20,7 @@ from onnx_notebook_profiler.evaluator.kernels._shared import (
     same_type,
     signature,
 )
+from onnx_notebook_profiler.evaluator.kernels._turning import turn_of
 from onnx_notebook_profiler.evaluator.registry import register
 
 
@@ -43,7 +44,10 @@ class Transpose(Kernel):
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Copy a transposed view."""
-        np.copyto(outputs[0], inputs[0].transpose(self._order))
+        x = inputs[0]
+        order = self._order
+        places = range(x.ndim)[::-1] if order is None else [axis % x.ndim for axis in order]
+        turn_of(x.shape, tuple(places), x.itemsize).copy(x, outputs[0])
 
 
 @register("Expand", since_version=8)

@@ -7,7 +7,7 @@ many elements. Windows that see nothing but padding have the lowest value as max
 
 from __future__ import annotations
 
-import itertools
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -15,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from onnx_notebook_profiler.errors import UnsupportedOperatorError
-from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, TensorSpec
+from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
+from onnx_notebook_profiler.evaluator.kernels._fold import fold
 from onnx_notebook_profiler.evaluator.kernels._shared import (
     BFLOAT16,
     FLOAT32,
@@ -27,20 +28,33 @@ from onnx_notebook_profiler.evaluator.kernels._windows import (
     Tap,
     Windows,
     boxes,
-    clipped,
     sliding,
     taps,
 )
 from onnx_notebook_profiler.evaluator.registry import register
 
-__all__ = ["BLOCK", "AveragePool", "MaxPool"]
+__all__ = ["BLOCK", "AveragePool", "MaxPool", "fold_largest", "fold_means"]
 
 BLOCK: Final = 2**16
 """Results that are computed at a time."""
+_REMEMBERED: Final = 64
 
 
 class _Pool(Kernel):
+    def __init__(self, spec: NodeSpec) -> None:
+        super().__init__(spec)
+        self._known: dict[tuple[int, ...], Windows] = {}
+
     def _windows(self, x: Array) -> Windows:
+        """Remembered for the last shapes."""
+        windows = self._known.get(x.shape)
+        if windows is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            windows = self._known[x.shape] = self._sliding(x)
+        return windows
+
+    def _sliding(self, x: Array) -> Windows:
         kernel = self.spec.attributes.get("kernel_shape") or ()
         if x.ndim < 3 or len(kernel) != x.ndim - 2:
             raise ValueError(
@@ -81,11 +95,10 @@ class MaxPool(_Pool):
         if y is None:
             y = np.empty(shape, x.dtype)
         largest = y.reshape(-1, *windows.counts)
-        largest.fill(np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf)
         if places is None:
-            for part, box in _blocks(largest):
-                _accumulate(np.maximum, planes[part], largest[(part, *box)], windows, box)
+            fold_largest(planes, largest, windows)
             return
+        largest.fill(_lowest(x.dtype))
         indices = places.reshape(-1, *windows.counts)
         indices.fill(-1)
         pitches = _pitches(windows.sizes, column_major=bool(self._flag("storage_order")))
@@ -120,14 +133,28 @@ class AveragePool(_Pool):
         windows = self._windows(x)
         padding = bool(self._flag("count_include_pad"))
         planes, means = x.reshape(-1, *windows.sizes), y.reshape(-1, *windows.counts)
-        for part, box in _blocks(means):
-            target = means[(part, *box)]
-            total = target if y.dtype.char in "fd" else np.empty(target.shape, FLOAT32)
-            total.fill(0)
-            _accumulate(np.add, planes[part], total, windows, box)
-            np.divide(total, _divisors(windows, box, total.dtype, padding=padding), total)
-            if total is not target:
-                np.copyto(target, total, casting="unsafe")
+        fold_means(planes, means, windows, padding=padding)
+
+
+def fold_largest(planes: Array, largest: Array, windows: Windows) -> None:
+    """Fill largest [plane, window...] from planes [plane, D1, ...]."""
+    for part, box in _blocks(largest):
+        fold(np.maximum, _lowest(planes.dtype), planes[part], largest[(part, *box)], windows, box)
+
+
+def fold_means(planes: Array, means: Array, windows: Windows, *, padding: bool) -> None:
+    """Fill means [plane, window...] from planes [plane, D1, ...]; with *padding* its zeros count."""
+    for part, box in _blocks(means):
+        target = means[(part, *box)]
+        total = target if means.dtype.char in "fd" else np.empty(target.shape, FLOAT32)
+        fold(np.add, 0, planes[part], total, windows, box)
+        np.divide(total, _divisors(windows, box, total.dtype, padding=padding), total)
+        if total is not target:
+            np.copyto(target, total, casting="unsafe")
+
+
+def _lowest(dtype: np.dtype[Any]) -> float:
+    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
 def _blocks(results: Array) -> Iterator[tuple[slice, Box]]:
@@ -137,31 +164,6 @@ def _blocks(results: Array) -> Iterator[tuple[slice, Box]]:
         part = slice(first, min(first + step, results.shape[0]))
         for box in boxes(results.shape[1:], BLOCK):
             yield part, box
-
-
-def _accumulate(function: np.ufunc, x: Array, total: Array, windows: Windows, box: Box) -> None:
-    """Apply *function* to *total* and all values of x [plane, D1, ...] that the windows of *box* see.
-
-    Goes window by window where these are fewer than the taps.
-    """
-    if math.prod(total.shape[1:]) >= math.prod(windows.kernel):
-        for tap in taps(windows, box):
-            view = total[(slice(None), *tap.windows)]
-            function(view, x[(slice(None), *tap.values)], out=view)
-        return
-    axes = tuple(range(1, x.ndim))
-    for window in itertools.product(*(range(part.start, part.stop) for part in box)):
-        seen = [slice(None)]
-        for axis, number in enumerate(window):
-            first = number * windows.strides[axis] - windows.before[axis]
-            kept = clipped(
-                first, windows.dilations[axis], windows.kernel[axis], windows.sizes[axis]
-            )
-            seen += [] if kept is None else [kept[1]]
-        if len(seen) == x.ndim:
-            place = tuple(number - part.start for number, part in zip(window, box, strict=True))
-            values = x[tuple(seen)]
-            total[(slice(None), *place)] = function.reduce(values, axis=axes, dtype=total.dtype)
 
 
 def _keep_larger(values: Array, largest: Array, indices: Array, positions: Array) -> None:
@@ -191,19 +193,33 @@ def _positions(tap: Tap, pitches: Sequence[int]) -> Array:
     return total
 
 
-def _divisors(windows: Windows, box: Box, dtype: np.dtype[Any], *, padding: bool) -> Array:
+def _divisors(windows: Windows, box: Box, dtype: np.dtype[Any], *, padding: bool) -> Array | int:
     """How many taps of each window in *box* count: those inside the input, or inside its *padding* too; at least 1."""
-    counts = []
-    for axis, part in enumerate(box):
-        before, after = windows.before[axis], windows.after[axis]
-        low, high = (-before, windows.sizes[axis] + after) if padding else (0, windows.sizes[axis])
-        first = np.arange(part.start, part.stop) * windows.strides[axis] - before
-        # the number of taps before a place: the distance to it, divided by the dilation and rounded up
-        ends = (-((first - place) // windows.dilations[axis]) for place in (low, high))
-        skipped, reached = (np.clip(end, 0, windows.kernel[axis]) for end in ends)
-        counts.append((reached - skipped).astype(dtype))
-    total: Array = np.ones([count.size for count in counts], dtype)
-    for count in np.ix_(*counts):
-        total *= count
+    counts = _tap_counts(windows, padding)
+    if all(len(set(found)) == 1 for found in counts):
+        return max(1, math.prod(found[0] for found in counts))
+    total: Array = np.ones([part.stop - part.start for part in box], dtype)
+    for factor in np.ix_(*(np.array(found[part]) for found, part in zip(counts, box, strict=True))):
+        total *= factor.astype(dtype)
     np.maximum(total, dtype.type(1), out=total)
     return total
+
+
+@functools.lru_cache(maxsize=256)
+def _tap_counts(windows: Windows, padding: bool) -> tuple[tuple[int, ...], ...]:
+    """Along each axis, how many taps of each window lie inside the input, or inside its *padding* too."""
+    axes = []
+    for axis, size in enumerate(windows.sizes):
+        before, after = windows.before[axis], windows.after[axis]
+        low, high = (-before, size + after) if padding else (0, size)
+        dilation, kernel = windows.dilations[axis], windows.kernel[axis]
+        found = []
+        for number in range(windows.counts[axis]):
+            first = number * windows.strides[axis] - before
+            # the number of taps before a place: the distance to it, divided by the dilation and rounded up
+            skipped, reached = (
+                min(max(-((first - place) // dilation), 0), kernel) for place in (low, high)
+            )
+            found.append(reached - skipped)
+        axes.append(tuple(found))
+    return tuple(axes)

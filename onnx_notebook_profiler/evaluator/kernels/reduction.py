@@ -21,6 +21,7 @@ from onnx_notebook_profiler.evaluator.kernels._shared import (
     truncated_divide,
     work_type,
 )
+from onnx_notebook_profiler.evaluator.kernels._sums import add_rows, add_squares, rows_of
 from onnx_notebook_profiler.evaluator.registry import register
 
 Axes = tuple[int, ...]
@@ -55,7 +56,11 @@ def _widened(x: Array) -> Array:
 
 
 def _sum(x: Array, axes: Axes, keep: bool, out: Array) -> None:
-    _folded(np.add, x, axes, keep, out)
+    rows = rows_of(x, axes)
+    if rows is not None:
+        add_rows(rows, out.reshape(-1))
+    else:
+        _folded(np.add, x, axes, keep, out)
 
 
 def _prod(x: Array, axes: Axes, keep: bool, out: Array) -> None:
@@ -67,7 +72,11 @@ def _l1(x: Array, axes: Axes, keep: bool, out: Array) -> None:
 
 
 def _sum_square(x: Array, axes: Axes, keep: bool, out: Array) -> None:
-    _folded(np.add, np.square(_widened(x)), axes, keep, out)
+    rows = rows_of(x, axes)
+    if rows is not None:
+        add_squares(rows, out.reshape(-1))
+    else:
+        _folded(np.add, np.square(_widened(x)), axes, keep, out)
 
 
 def _max(x: Array, axes: Axes, keep: bool, out: Array) -> None:
@@ -80,6 +89,11 @@ def _min(x: Array, axes: Axes, keep: bool, out: Array) -> None:
 
 def _mean(x: Array, axes: Axes, keep: bool, out: Array) -> None:
     count = x.size // out.size
+    rows = rows_of(x, axes)
+    if rows is not None:
+        add_rows(rows, out.reshape(-1))
+        np.divide(out, count, out)
+        return
     if x.dtype.kind in "iu":
         wide = np.dtype(np.uint64) if x.dtype.kind == "u" else INT64
         total = _reduced(np.add, x, axes, keep, wide)
@@ -92,6 +106,11 @@ def _mean(x: Array, axes: Axes, keep: bool, out: Array) -> None:
 
 
 def _l2(x: Array, axes: Axes, keep: bool, out: Array) -> None:
+    rows = rows_of(x, axes)
+    if rows is not None:
+        add_squares(rows, out.reshape(-1))
+        np.sqrt(out, out)
+        return
     total = _reduced(np.add, np.square(_real(x)), axes, keep)
     np.copyto(out, np.sqrt(total), casting="unsafe")
 

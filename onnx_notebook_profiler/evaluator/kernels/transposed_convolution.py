@@ -1,28 +1,32 @@
 """ConvTranspose: X [N, C, D1, ...] with W [C, M / group, k1, ...] and B [M] -> Y [N, M, E1, ...].
 
-https://onnx.ai/onnx/operators/onnx__ConvTranspose.html
+https://onnx.ai/onnx/operators/onnx__ConvTranspose.html. Scratch: products of :data:`ROOM` bytes, or of one row of X;
+float16 and bfloat16 are added up in float32 and rounded once, which takes W and one item of X and Y in float32.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
+from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32
+from onnx_notebook_profiler.evaluator.kernels._windows import clipped
 from onnx_notebook_profiler.evaluator.registry import register
 
-__all__ = ["ConvTranspose"]
+__all__ = ["ROOM", "ConvTranspose"]
+
+ROOM: Final = 2**19
+"""Bytes of products that are made at a time."""
 
 
 @register("ConvTranspose", since_version=1)
 class ConvTranspose(Kernel):
-    """One matrix product for each place of the window, added into the output where it falls.
-
-    Scratch: one product, as large as the output divided by the strides.
-    """
+    """A matrix product for all places of the window, each added into the output where it falls."""
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
@@ -79,36 +83,95 @@ class ConvTranspose(Kernel):
         )
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """The bias first, then each place of the window."""
+        """One item and group after the other."""
         x, w = inputs[:2]
-        bias = inputs[2] if len(inputs) > 2 else None
-        (y,) = outputs
-        rank = x.ndim - 2
-        y[...] = 0 if bias is None else bias.reshape(1, -1, *[1] * rank)
-        if not x.size or not w.size:
+        y = outputs[0]
+        if not y.size:
             return
-        strides, dilations = self._steps(rank)
-        _, begins = self._sizes(x.shape[2:], w.shape[2:])
         group, batch = self._group, x.shape[0]
+        bias = inputs[2] if len(inputs) > 2 else np.zeros(y.shape[1], y.dtype)
+        offsets = bias.reshape(group, -1, *[1] * (x.ndim - 2))
         given = x.reshape(batch, group, x.shape[1] // group, *x.shape[2:])
         made = y.reshape(batch, group, w.shape[1], *y.shape[2:])
-        weights = w.reshape(group, w.shape[0] // group, *w.shape[1:])
-        for place in itertools.product(*map(range, w.shape[2:])):
-            taken: list[slice] = []
-            put: list[slice] = []
-            for axis, offset in enumerate(place):
-                first = offset * dilations[axis] - begins[axis]
-                low = max(0, -(first // strides[axis]))
-                high = min(x.shape[2 + axis], (y.shape[2 + axis] - 1 - first) // strides[axis] + 1)
-                taken.append(slice(low, high))
-                start = low * strides[axis] + first
-                put.append(slice(start, start + max(high - low, 0) * strides[axis], strides[axis]))
-            if any(one.stop <= one.start for one in taken):
+        narrow = y.dtype.char not in "fd"
+        wide = w.astype(FLOAT32) if narrow else w
+        weights = wide.reshape(group, w.shape[0] // group, *w.shape[1:])
+        for item, part in itertools.product(range(batch), range(group)):
+            target = made[item, part]
+            if not narrow:
+                self._fill(given[item, part], weights[part], offsets[part], target)
                 continue
-            read: tuple[Any, ...] = (..., *taken)
-            written: tuple[Any, ...] = (..., *put)
-            part = given[read]
-            matrix = weights[(slice(None), slice(None), slice(None), *place)].transpose(0, 2, 1)
-            flat = part.reshape(batch, group, part.shape[2], -1)
-            product = np.matmul(np.ascontiguousarray(matrix), flat)
-            made[written] += product.reshape(batch, group, w.shape[1], *part.shape[3:])
+            total = np.empty(target.shape, FLOAT32)
+            self._fill(given[item, part].astype(FLOAT32), weights[part], offsets[part], total)
+            np.copyto(target, total, casting="unsafe")
+
+    def _fill(self, x: Array, w: Array, bias: Array, y: Array) -> None:
+        """Y [M, E1, ...] from X [C, D1, ...], W [C, M, k1, ...] and a bias [M, 1, ...].
+
+        Where windows do not overlap, each element is written once; else they are added into the bias.
+        """
+        strides, dilations = self._steps(x.ndim - 1)
+        kernel, sizes = w.shape[2:], x.shape[1:]
+        _, begins = self._sizes(sizes, kernel)
+        reaches = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+        apart = all(reach <= stride for reach, stride in zip(reaches, strides, strict=True))
+        covered = apart and all(
+            k == stride and not begin and made == size * stride
+            for k, stride, begin, made, size in zip(
+                kernel, strides, begins, y.shape[1:], sizes, strict=True
+            )
+        )
+        if not covered or not x.size:
+            y[...] = bias
+        if not x.size or not w.size:
+            return
+        taps, row = math.prod(kernel), math.prod(sizes[1:])
+        filters = max(1, min(w.shape[1], ROOM // (taps * row * y.itemsize)))
+        rows = max(1, min(sizes[0], ROOM // (taps * row * y.itemsize * filters)))
+        scratch = np.empty(filters * taps * rows * row, w.dtype)
+        flat, matrix = x.reshape(x.shape[0], -1), w.reshape(w.shape[0], w.shape[1], taps)
+        for top, first in itertools.product(
+            range(0, sizes[0], rows), range(0, w.shape[1], filters)
+        ):
+            band = slice(top, min(top + rows, sizes[0]))
+            part = slice(first, min(first + filters, w.shape[1]))
+            turned = matrix[:, part].reshape(w.shape[0], -1).T
+            found = scratch[: turned.shape[0] * (band.stop - top) * row].reshape(len(turned), -1)
+            np.matmul(turned, flat[:, top * row : band.stop * row], found)
+            products = found.reshape(-1, taps, band.stop - top, *sizes[1:])
+            firsts = [
+                [
+                    offset * dilation - begin + (top * stride if axis == 0 else 0)
+                    for offset in range(k)
+                ]
+                for axis, (k, dilation, begin, stride) in enumerate(
+                    zip(kernel, dilations, begins, strides, strict=True)
+                )
+            ]
+            _place(products, y[part], firsts, strides, bias[part] if apart else None)
+
+
+def _place(
+    products: Array,
+    y: Array,
+    firsts: Sequence[Sequence[int]],
+    strides: Sequence[int],
+    bias: Array | None,
+) -> None:
+    """Put products [M, tap, D1, ...] where they fall in y [M, E1, ...]: with a *bias* over what is there, else on top.
+
+    *firsts* has for each axis and tap where the first product falls; what falls outside is cut off.
+    """
+    for number, corner in enumerate(itertools.product(*firsts)):
+        kept = [
+            clipped(first, stride, count, size)
+            for first, stride, count, size in zip(
+                corner, strides, products.shape[2:], y.shape[1:], strict=True
+            )
+        ]
+        seen = [ranges for ranges in kept if ranges is not None]
+        if len(seen) < len(kept):
+            continue
+        source: tuple[Any, ...] = (slice(None), number, *(of for of, _ in seen))
+        into = y[(slice(None), *(to for _, to in seen))]
+        np.add(products[source], into if bias is None else bias, into)

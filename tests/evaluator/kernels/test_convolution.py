@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from onnx import TensorProto, helper
 
 from onnx_notebook_profiler.errors import UnsupportedOperatorError
-from onnx_notebook_profiler.evaluator.kernels import convolution
+from onnx_notebook_profiler.evaluator.kernels import _columns, convolution
 from onnx_notebook_profiler.evaluator.numpy_memory import numpy_memory
 from tests.evaluator.kernels.harness import make_kernel, run, typed
 from tests.oracles import ort
@@ -81,15 +81,27 @@ def cases(draw: Any, ranks: Any = (1, 2, 3)) -> Any:
 
 
 # Boxes and ways differ with the room: also try them where scratch is so small that each case needs many.
-ROOMS = st.sampled_from([None, (0, 0, 0), (2**8, 2**7, 0), (2**7, 0, 2**7), (0, 2**20, 2**20)])
+ROOMS = st.sampled_from(
+    [
+        {},
+        {"CACHED": 0, "COLUMNS": 0, "PATCH": 0},
+        {"CACHED": 2**8, "COLUMNS": 2**8, "SUMS": 2**8, "PATCH": 2**7, "LEAST": 1},
+        {"CACHED": 2**7, "SUMS": 2**9, "LEAST": 1, "_ADD": 0.001},
+        {"LEAST": 1, "_ADD": 0.001, "_SMALL": 2**8},
+        {"WEIGHTS": 0},
+        {"CACHED": 2**8, "COLUMNS": 2**8, "LEAST": 4, "WEIGHTS": 0},
+    ]
+)
 
 
 def with_room(room: Any, inputs: Any, opset: int, attributes: Any) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        if room is not None:
-            for name, size in zip(("_COLUMNS", "_PATCH", "_SHIFTED"), room, strict=True):
-                patch.setattr(convolution, name, size)
-        return run("Conv", *inputs, opset=opset, **attributes)
+        for name, size in room.items():
+            patch.setattr(_columns, name, size)
+        _columns.plan_of.cache_clear()
+        y = run("Conv", *inputs, opset=opset, **attributes)
+    _columns.plan_of.cache_clear()
+    return y
 
 
 @settings(max_examples=300)

@@ -102,9 +102,9 @@ def test_classifier(post: str, classes: int, ids: int, positive: bool, base: int
     nodes, leaves = forest(2, 4, 3, ["BRANCH_LEQ"])
     rng = np.random.default_rng(classes * 10 + ids)
     weights = rng.random(len(leaves)) / 4 if positive else rng.standard_normal(len(leaves))
-    labels = {"classlabels_strings": [f"c{i}" for i in range(classes)]}
+    labels: dict[str, Any] = {"classlabels_strings": [f"c{i}" for i in range(classes)]}
     if classes == 2:
-        labels = {"classlabels_int64s": [3, 7]}  # type: ignore[dict-item]
+        labels = {"classlabels_int64s": [3, 7]}
     ours, theirs = by_both(
         "TreeEnsembleClassifier",
         X,
@@ -326,7 +326,11 @@ def test_tokenizer(attributes: Any) -> None:
 
 
 def test_a_nan_among_the_keys_stands_for_all_nan() -> None:
-    keys = {"keys_floats": [1.5, float("nan")], "values_floats": [3.0, 4.0], "default_float": 9.5}
+    keys: dict[str, Any] = {
+        "keys_floats": [1.5, float("nan")],
+        "values_floats": [3.0, 4.0],
+        "default_float": 9.5,
+    }
     found = run("LabelEncoder", np.array([1.5, np.nan, 9], np.float32), opset=2, domain=ML, **keys)
     assert found.tolist() == [3, 4, 9.5]
 

@@ -17,7 +17,7 @@ ROUNDINGS = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 
 
 @pytest.mark.parametrize(
-    ("rounding", "coordinates"), itertools.product(ROUNDINGS, COORDINATES), ids="-".join
+    ("rounding", "coordinates"), list(itertools.product(ROUNDINGS, COORDINATES))
 )
 def test_nearest(rounding: str, coordinates: str) -> None:
     for sizes in ([1, 2, 12, 14], [1, 2, 3, 4], [1, 2, 9, 20]):

@@ -54,8 +54,8 @@ def test_one_hot_ignores_what_lies_outside() -> None:
 
 def overlap(a: Any, b: Any) -> float:
     low, high = np.maximum(a[:2], b[:2]), np.minimum(a[2:], b[2:])
-    shared = float(np.prod(np.maximum(high - low, 0)))
-    return shared / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - shared)
+    shared: float = float(np.prod(np.maximum(high - low, 0)))
+    return float(shared / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - shared))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -67,7 +67,12 @@ def test_non_max_suppression(seed: int) -> None:
     )
     scores = rng.random((1, 2, 20), np.float32)
     chosen = run(
-        "NonMaxSuppression", boxes, scores, np.array([4]), np.float32([0.3]), np.float32([0.2])
+        "NonMaxSuppression",
+        boxes,
+        scores,
+        np.array([4]),
+        np.array([0.3], np.float32),
+        np.array([0.2], np.float32),
     )
     expected = []
     for group in range(2):
