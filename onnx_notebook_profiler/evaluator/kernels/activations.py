@@ -29,14 +29,11 @@ Attributes = Mapping[str, Any]
 
 
 def _sigmoid(x: Array, y: Array) -> None:
-    """exp(min(x, 0)) / (1 + exp(-|x|)): nothing overflows, and small results are not lost."""
-    np.absolute(x, y)
-    np.negative(y, y)
+    """1 / (1 + exp(-x)): where exp overflows the result is the 0 that it rounds to."""
+    np.negative(x, y)
     np.exp(y, y)
-    below = y + 1
-    np.minimum(x, 0, out=y)
-    np.exp(y, y)
-    np.divide(y, below, y)
+    np.add(y, 1, y)
+    np.reciprocal(y, y)
 
 
 def _softplus(x: Array, y: Array) -> None:
@@ -292,6 +289,9 @@ class Clip(Kernel):
             low = inputs[1].reshape(())
         if len(inputs) > 2 and inputs[2] is not None:
             high = inputs[2].reshape(())
+        if low is not None and high is not None and out.dtype.char in "fdhilqbBHILQ":
+            np.clip(source, low, high, out=out)
+            return
         if low is not None:
             np.maximum(source, low, out=out)
             source = out

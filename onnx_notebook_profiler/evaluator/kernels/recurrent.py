@@ -2,7 +2,8 @@
 
 https://onnx.ai/onnx/operators/onnx__LSTM.html, onnx__GRU.html, onnx__RNN.html; with ``layout`` 1 the batch comes first.
 The input's part of all gates is one matrix product for each direction, the steps add the state's part. Scratch: the
-gates of all steps of a direction, seq * batch * gates * hidden numbers; float16 is computed in float32, on copies.
+gates of all steps, seq * batch * gates * hidden numbers for each direction, and a copy of R; float16 is computed in
+float32, on copies.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class Recurrent(Kernel):
 
     gates: ClassVar[int]
     default_activations: ClassVar[tuple[str, ...]]
+    runs_both: bool = False
+    """True where :meth:`run_both` may run two directions at once."""
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
@@ -99,6 +102,9 @@ class Recurrent(Kernel):
             if results[0] is not None:
                 results[0] = results[0].transpose(1, 2, 0, 3)
             results[1:] = [None if one is None else one.swapaxes(0, 1) for one in results[1:]]
+        if self.runs_both and self._directions == 2 and given[4] is None:
+            self.run_both(given, results)
+            return
         for direction in range(self._directions):
             self._run(direction, given, results)
 
@@ -108,7 +114,7 @@ class Recurrent(Kernel):
         hidden = r.shape[2]
         backwards = self._direction == "reverse" or direction == 1
         order = _order(lengths, seq, batch, backwards=backwards)
-        gates = self._input_part(x, w[direction], None if bias is None else bias[direction])
+        gates = self.input_part(x, w[direction], None if bias is None else bias[direction])
         if order is not None:
             gates = np.take_along_axis(gates, order[:, :, None], axis=0)
         elif backwards:
@@ -146,7 +152,7 @@ class Recurrent(Kernel):
             if output is not None:
                 output[direction] = value
 
-    def _input_part(self, x: Array, w: Array, bias: Array | None) -> Array:
+    def input_part(self, x: Array, w: Array, bias: Array | None) -> Array:
         """X W' with the biases that need no state, [seq, batch, gates * hidden]."""
         seq, batch, width = x.shape
         gates: Array
@@ -173,6 +179,10 @@ class Recurrent(Kernel):
         """Bring *values* into [-clip, clip] where there is a clip."""
         if self.clip > 0:
             np.clip(values, -self.clip, self.clip, out=values)
+
+    def run_both(self, given: Sequence[Any], results: Sequence[Any]) -> None:
+        """Two directions step by step together: half as many calls of numpy."""
+        raise NotImplementedError
 
     def step(self, direction: int, given: Sequence[Any], cell: Array) -> Step:
         """What one step does; *cell* [batch, hidden] is the second state of an LSTM, to be updated."""
@@ -280,15 +290,55 @@ class LSTM(Recurrent):
     gates: ClassVar[int] = 4
     default_activations: ClassVar[tuple[str, ...]] = ("Sigmoid", "Tanh", "Tanh")
 
+    def __init__(self, spec: NodeSpec) -> None:
+        super().__init__(spec)
+        self._forgets = bool(spec.attributes.get("input_forget", 0))
+        peephole = 7
+        self._ordinary = (
+            self.standard and not self._forgets and self.clip <= 0 and spec.input_count <= peephole
+        )
+        self.runs_both = self._ordinary
+
+    def input_part(self, x: Array, w: Array, bias: Array | None) -> Array:
+        """Halved for the sigmoids where nothing is out of the ordinary."""
+        gates = super().input_part(x, w, bias)
+        if self._ordinary:
+            three = gates[..., : 3 * (w.shape[0] // 4)]
+            np.multiply(three, 0.5, three)
+        return gates
+
+    def run_both(self, given: Sequence[Any], results: Sequence[Any]) -> None:
+        """Gates [seq, 2, batch, 4 * hidden], the second direction's from the end; states [2, batch, hidden]."""
+        x, w, r, bias = given[:4]
+        seq, batch, hidden = x.shape[0], x.shape[1], r.shape[2]
+        gates = np.empty((seq, 2, batch, 4 * hidden), x.dtype)
+        for direction, order in ((0, 1), (1, -1)):
+            own = self.input_part(x, w[direction], None if bias is None else bias[direction])
+            np.copyto(gates[:, direction], own[::order])
+        states = [
+            np.zeros((2, batch, hidden), x.dtype) if one is None else np.array(one, order="C")
+            for one in given[5:7]
+        ]
+        step = _plain_lstm(_halved(r.swapaxes(1, 2)), states[1])
+        y, state, spare = results[0], states[0], np.empty((2, batch, hidden), x.dtype)
+        for number in range(seq):
+            step(gates[number], state, spare)
+            state, spare = spare, state
+            if y is not None:
+                y[number, 0] = state[0]
+                y[seq - 1 - number, 1] = state[1]
+        for output, value in zip(results[1:], (state, states[1]), strict=True):
+            if output is not None:
+                output[...] = value
+
     def step(self, direction: int, given: Sequence[Any], cell: Array) -> Step:
         """The short way where nothing is out of the ordinary, which is nearly always."""
         peepholes = given[7]
-        forgets = bool(self.spec.attributes.get("input_forget", 0))
         r = given[2][direction].T
-        if self.standard and peepholes is None and not forgets and self.clip <= 0:
-            return _plain_lstm(r, cell)
+        if self._ordinary:
+            return _plain_lstm(_halved(r), cell)
         weights = None if peepholes is None else peepholes[direction].reshape(3, -1)
-        return self._any_lstm(r, cell, weights, self.functions(direction), forgets=forgets)
+        return self._any_lstm(r, cell, weights, self.functions(direction), forgets=self._forgets)
 
     def _any_lstm(
         self,
@@ -330,17 +380,28 @@ class LSTM(Recurrent):
         return step
 
 
+def _halved(r: Array) -> Array:
+    """A copy of R' [..., hidden, 4 * hidden] in which the sigmoids' part is halved."""
+    copy: Array = np.array(r, order="C")
+    copy[..., : 3 * r.shape[-2]] *= 0.5
+    return copy
+
+
 def _plain_lstm(r: Array, cell: Array) -> Step:
-    """Sigmoids as tanh of the half, so that one call of tanh serves all four gates."""
-    hidden, batch = r.shape[0], cell.shape[0]
-    total = np.empty((batch, 4 * hidden), cell.dtype)
-    three, last = total[:, : 3 * hidden], total[:, 3 * hidden :]
-    i, o, f = (total[:, k * hidden : (k + 1) * hidden] for k in range(3))
+    """Sigmoids as tanh of the half, so that one call of tanh serves all four gates.
+
+    Args:
+        r: [..., hidden, 4 * hidden], for as many directions as *cell* [..., batch, hidden] has; halved for the
+            sigmoids, as the gates of each step are.
+    """
+    hidden = r.shape[-2]
+    total = np.empty((*cell.shape[:-1], 4 * hidden), cell.dtype)
+    three, last = total[..., : 3 * hidden], total[..., 3 * hidden :]
+    i, o, f = (total[..., k * hidden : (k + 1) * hidden] for k in range(3))
 
     def step(gates: Array, state: Array, out: Array) -> None:
         np.matmul(state, r, total)
         np.add(total, gates, total)
-        np.multiply(three, 0.5, three)
         np.tanh(total, total)
         np.multiply(three, 0.5, three)
         np.add(three, 0.5, three)
