@@ -14,7 +14,7 @@ import numpy as np
 from onnx_notebook_profiler.evaluator.kernel import Array
 from onnx_notebook_profiler.evaluator.kernels._rows import row_type
 
-__all__ = ["Rules", "attend", "causal_bias", "heads_first", "rotate", "window_bias"]
+__all__ = ["Rules", "attend", "causal_bias", "heads_first", "joined", "rotate", "window_bias"]
 
 _ROOM: Final = 2**18
 """Scores at a time."""
@@ -52,6 +52,20 @@ def window_bias(queries: int, keys: int, offset: int, left: int, right: int) -> 
     if right >= 0:
         allowed &= -distance <= right
     return np.where(allowed, np.float32(0), np.float32(-np.inf))
+
+
+def joined(past: Any, new: Array, present: Any) -> Array:
+    """The cache with the new keys or values at its end [B, H, P + S, D], in *present* where that is wanted."""
+    if past is None:
+        if present is not None:
+            present[...] = new
+        return new
+    if present is None:
+        return np.concatenate((past, new), axis=2)
+    present[:, :, : past.shape[2]] = past
+    present[:, :, past.shape[2] :] = new
+    whole: Array = present
+    return whole
 
 
 def attend(

@@ -12,7 +12,16 @@ import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array
 
-__all__ = ["AxisPlan", "Sampling", "Taps", "coordinates", "nearest", "weights"]
+__all__ = [
+    "AxisPlan",
+    "Sampling",
+    "Taps",
+    "check",
+    "coordinates",
+    "cubic_kernel",
+    "nearest",
+    "weights",
+]
 
 
 class AxisPlan(NamedTuple):
@@ -129,7 +138,7 @@ def nearest(plan: AxisPlan, sampling: Sampling) -> Taps:
     return Taps(positions, np.ones((1, 1)), outside)
 
 
-def _cubic(distance: Array, a: float) -> Array:
+def cubic_kernel(distance: Array, a: float) -> Array:
     """Keys' convolution kernel (IEEE Trans. ASSP 29, 1981) with parameter *a*."""
     d = np.abs(distance)
     near = ((a + 2) * d - (a + 3)) * d * d + 1
@@ -146,7 +155,9 @@ def weights(plan: AxisPlan, sampling: Sampling) -> Taps:
     base = np.floor(places).astype(np.int64)
     positions = base + np.arange(1 - reach, reach + 1)[:, None]
     distance: Any = (positions - places) * squeeze
-    factors = _cubic(distance, sampling.cubic) if cubic else np.maximum(1 - np.abs(distance), 0.0)
+    factors = (
+        cubic_kernel(distance, sampling.cubic) if cubic else np.maximum(1 - np.abs(distance), 0.0)
+    )
     inside = (positions >= 0) & (positions < plan.size)
     if sampling.excludes_outside:
         factors = factors * inside

@@ -20,6 +20,7 @@ __all__ = [
     "broadcast_shape",
     "chosen_bits",
     "element_type",
+    "given",
     "in_blocks",
     "integers",
     "keep_where",
@@ -61,6 +62,11 @@ BFLOAT16: Final = element_type(TensorProto.BFLOAT16)
 def work_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Where sums and formulas of several steps are computed: float32 for narrower floats."""
     return dtype if dtype.char in _NUMPY_OWN else FLOAT32
+
+
+def given(values: Sequence[Any], position: int) -> Any:
+    """An optional input or output; None where the node leaves it out or ends before it."""
+    return values[position] if position < len(values) else None
 
 
 def operands(spec: NodeSpec, inputs: Sequence[Array | None], count: int) -> list[Array]:

@@ -19,20 +19,17 @@ from onnx_notebook_profiler.evaluator.kernels._attention import (
     attend,
     causal_bias,
     heads_first,
+    joined,
     rotate,
     window_bias,
 )
 from onnx_notebook_profiler.evaluator.kernels._rows import row_type
-from onnx_notebook_profiler.evaluator.kernels._shared import BFLOAT16, FLOAT32, operands
+from onnx_notebook_profiler.evaluator.kernels._shared import BFLOAT16, FLOAT32, given, operands
 from onnx_notebook_profiler.evaluator.registry import register
 
 __all__ = ["Attention", "CausalConvWithState", "LinearAttention", "RotaryEmbedding"]
 
 _MS: Final = "com.microsoft"
-
-
-def _at(values: Sequence[Any], position: int) -> Any:
-    return values[position] if position < len(values) else None
 
 
 @register("Attention", since_version=23)
@@ -76,13 +73,12 @@ class Attention(Kernel):
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """Y, present_key, present_value [B, K, T, D], qk_matmul_output [B, H, S, T]."""
         q, k, v = self._views(inputs)
-        past = _at(inputs, 4)
+        past = given(inputs, 4)
         keys = k.shape[2] + (0 if past is None else past.shape[2])
         batch, heads, queries, _ = q.shape
-        given = inputs[0]
-        assert given is not None
+        packed = inputs[0] is not None and inputs[0].ndim == 3
         shape: tuple[int, ...] = (batch, heads, queries, v.shape[3])
-        if given.ndim == 3:
+        if packed:
             shape = (batch, queries, heads * v.shape[3])
         specs = [
             TensorSpec(shape, q.dtype),
@@ -96,16 +92,16 @@ class Attention(Kernel):
         """The cache, the bias, then the core."""
         q, k, v = self._views(inputs)
         y, new_keys, new_values, shown = [*outputs, None, None, None][:4]
-        past = _at(inputs, 4)
-        k = _extended(past, k, new_keys)
-        v = _extended(_at(inputs, 5), v, new_values)
+        past = given(inputs, 4)
+        k = joined(past, k, new_keys)
+        v = joined(given(inputs, 5), v, new_values)
         scale = self.spec.attributes.get("scale")
         rules = Rules(
             float(scale) if scale is not None else 1 / float(np.sqrt(q.shape[3])),
             float(self.spec.attributes.get("softcap", 0.0)),
         )
         bias = self._bias(
-            _at(inputs, 3), _at(inputs, 6), q, k, 0 if past is None else past.shape[2]
+            given(inputs, 3), given(inputs, 6), q, k, 0 if past is None else past.shape[2]
         )
         if y is None:
             y = np.empty((*q.shape[:3], v.shape[3]), q.dtype)
@@ -146,20 +142,6 @@ class Attention(Kernel):
         return bias
 
 
-def _extended(past: Any, new: Array, target: Any) -> Array:
-    """The cache with what is new at its end, in *target* where that is given."""
-    if past is None:
-        if target is not None:
-            target[...] = new
-        return new
-    if target is None:
-        return np.concatenate((past, new), axis=2)
-    target[:, :, : past.shape[2]] = past
-    target[:, :, past.shape[2] :] = new
-    whole: Array = target
-    return whole
-
-
 @register("RotaryEmbedding", since_version=23)
 @register("RotaryEmbedding", since_version=1, domain=_MS)
 class RotaryEmbedding(Kernel):
@@ -182,7 +164,7 @@ class RotaryEmbedding(Kernel):
         if self.spec.domain == _MS:
             places, cos, sin = inputs[1:4]
         else:
-            cos, sin, places = inputs[1], inputs[2], _at(inputs, 3)
+            cos, sin, places = inputs[1], inputs[2], given(inputs, 3)
         size = int(attributes.get("rotary_embedding_dim", 0))
         heads = int(attributes.get("num_heads", 0))
         if x.ndim == 3 and not heads:
@@ -234,7 +216,7 @@ class LinearAttention(Kernel):
                 f"LinearAttention: {list(q.shape)}, {list(k.shape)}, {list(v.shape)} do not fit {heads} and "
                 f"{groups} heads"
             )
-        past = _at(inputs, 3)
+        past = given(inputs, 3)
         size = v.shape[2] // groups
         state = (q.shape[0], groups, k.shape[2] // groups, size)
         kind = q.dtype if past is None else past.dtype
@@ -251,7 +233,7 @@ class LinearAttention(Kernel):
             for one, count in zip(inputs[:3], (self._heads, groups, groups), strict=True)
         )
         batch, _, steps, size = q.shape
-        past, decay, beta = (_at(inputs, position) for position in (3, 4, 5))
+        past, decay, beta = (given(inputs, position) for position in (3, 4, 5))
         state = np.zeros((batch, groups, size, v.shape[3]), np.float32)
         if past is not None:
             state[...] = past
@@ -300,7 +282,7 @@ class CausalConvWithState(Kernel):
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """One multiplication and addition of the shifted input for each tap."""
         x, weight = inputs[:2]
-        bias, past = _at(inputs, 2), _at(inputs, 3)
+        bias, past = given(inputs, 2), given(inputs, 3)
         y, present = [*outputs, None][:2]
         wide, taps = row_type(x.dtype), weight.shape[2]
         length = x.shape[2]

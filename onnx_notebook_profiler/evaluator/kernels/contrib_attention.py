@@ -19,20 +19,17 @@ from onnx_notebook_profiler.evaluator.kernels._attention import (
     attend,
     causal_bias,
     heads_first,
+    joined,
     rotate,
     window_bias,
 )
 from onnx_notebook_profiler.evaluator.kernels._rows import row_type
-from onnx_notebook_profiler.evaluator.kernels._shared import operands
+from onnx_notebook_profiler.evaluator.kernels._shared import given, operands
 from onnx_notebook_profiler.evaluator.registry import register
 
 __all__ = ["ContribAttention", "GroupQueryAttention", "MultiHeadAttention"]
 
 _MS: Final = "com.microsoft"
-
-
-def _at(values: Sequence[Any], position: int) -> Any:
-    return values[position] if position < len(values) else None
 
 
 class _Masked(Kernel):
@@ -92,20 +89,6 @@ def _allowed(mask: Array, shape: tuple[int, int, int]) -> Any:
     return inside[:, None, None, :]
 
 
-def _joined(past: Any, new: Array, present: Any) -> Array:
-    """The cache with the new keys or values at its end, in *present* where that is wanted."""
-    if past is None:
-        if present is not None:
-            present[...] = new
-        return new
-    if present is None:
-        return np.concatenate((past, new), axis=2)
-    present[:, :, : past.shape[2]] = past
-    present[:, :, past.shape[2] :] = new
-    whole: Array = present
-    return whole
-
-
 @register("MultiHeadAttention", since_version=1, domain=_MS)
 class MultiHeadAttention(_Masked):
     """query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value -> output and present caches."""
@@ -113,7 +96,7 @@ class MultiHeadAttention(_Masked):
     def _views(self, inputs: Sequence[Any]) -> tuple[Array, Array, Array]:
         """Queries, keys and values [B, H, S, D], biases not yet added."""
         (query,) = operands(self.spec, inputs, 1)
-        key, value = _at(inputs, 1), _at(inputs, 2)
+        key, value = given(inputs, 1), given(inputs, 2)
         if query.ndim == 5:
             return tuple(query[:, :, :, part].transpose(0, 2, 1, 3) for part in range(3))  # type: ignore[return-value]
         q = heads_first(query, self.heads)
@@ -131,7 +114,7 @@ class MultiHeadAttention(_Masked):
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """Output [B, S, H E], present_key, present_value [B, H, T, D], qk [B, H, S, T]."""
         q, k, v = self._views(inputs)
-        past = _at(inputs, 6)
+        past = given(inputs, 6)
         if len(inputs) > 9 and inputs[9] is not None:
             raise UnsupportedOperatorError("MultiHeadAttention with cache_indirection")
         batch, heads, queries, size = q.shape
@@ -147,19 +130,19 @@ class MultiHeadAttention(_Masked):
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Biases, caches, mask, core."""
         q, k, v = self._views(inputs)
-        bias = _at(inputs, 3)
+        bias = given(inputs, 3)
         if bias is not None:
             width, size = self.heads * q.shape[3], self.heads * v.shape[3]
             q = q + heads_first(bias[None, None, :width], self.heads)
-            is_cache = _at(inputs, 1) is not None and inputs[1].ndim == 4
+            is_cache = given(inputs, 1) is not None and inputs[1].ndim == 4
             if not is_cache:
                 k = k + heads_first(bias[None, None, width : 2 * width], self.heads)
                 v = v + heads_first(bias[None, None, 2 * width : 2 * width + size], self.heads)
         y, new_keys, new_values, shown = [*outputs, None, None, None][:4]
-        k = _joined(_at(inputs, 6), k, new_keys)
-        v = _joined(_at(inputs, 7), v, new_values)
+        k = joined(given(inputs, 6), k, new_keys)
+        v = joined(given(inputs, 7), v, new_values)
         shape = (q.shape[0], q.shape[2], k.shape[2])
-        total = self.bias(_at(inputs, 4), _at(inputs, 5), shape, row_type(q.dtype))
+        total = self.bias(given(inputs, 4), given(inputs, 5), shape, row_type(q.dtype))
         attend(q, k, v, heads_first(y, self.heads), self.rules(q.shape[3]), total, shown)
 
 
@@ -184,7 +167,7 @@ class ContribAttention(_Masked):
         sizes = self._sizes(inputs)
         x = inputs[0]
         assert x is not None
-        past = _at(inputs, 4)
+        past = given(inputs, 4)
         keys = x.shape[1] + (0 if past is None else past.shape[3])
         present = (2, x.shape[0], self.heads, keys, sizes[2] // self.heads)
         return (TensorSpec((*x.shape[:2], sizes[2]), x.dtype), TensorSpec(present, x.dtype))[
@@ -206,7 +189,7 @@ class ContribAttention(_Masked):
         y, present = [*outputs, None][:2]
         caches: tuple[Any, Any] = (None, None) if past is None else (past[0], past[1])
         news: tuple[Any, Any] = (None, None) if present is None else (present[0], present[1])
-        k, v = _joined(caches[0], k, news[0]), _joined(caches[1], v, news[1])
+        k, v = joined(caches[0], k, news[0]), joined(caches[1], v, news[1])
         shape = (q.shape[0], q.shape[2], k.shape[2])
         total = self.bias(mask, extra, shape, row_type(q.dtype))
         attend(q, k, v, heads_first(y, self.heads), self.rules(q.shape[3]), total)
@@ -247,8 +230,8 @@ class GroupQueryAttention(_Masked):
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """Output [B, S, H D], present_key and present_value [B, K, T, D]."""
         q, k, v = self._views(inputs)
-        past, length = _at(inputs, 3), _at(inputs, 6)
-        if any(_at(inputs, position) is not None for position in range(11, len(inputs))):
+        past, length = given(inputs, 3), given(inputs, 6)
+        if any(given(inputs, position) is not None for position in range(11, len(inputs))):
             raise UnsupportedOperatorError(
                 "GroupQueryAttention with a head_sink or quantised caches"
             )
@@ -265,7 +248,7 @@ class GroupQueryAttention(_Masked):
         """Item by item: each has a length of its own."""
         q, k, v = self._views(inputs)
         past_keys, past_values, lengths = inputs[3:6]
-        extra = _at(inputs, 10)
+        extra = given(inputs, 10)
         y, keys, values = [*outputs, None, None][:3]
         batch, _, queries, size = q.shape
         wide = row_type(q.dtype)
@@ -309,7 +292,7 @@ class GroupQueryAttention(_Masked):
         self, inputs: Sequence[Any], item: int, before: int, q: Array, k: Array, wide: Any
     ) -> tuple[Array, Array]:
         """Queries and new keys turned by their positions."""
-        cos, sin, places = inputs[7], inputs[8], _at(inputs, 9)
+        cos, sin, places = inputs[7], inputs[8], given(inputs, 9)
         places = np.arange(before, before + q.shape[2]) if places is None else places[item]
         cos, sin = cos[places][None].astype(wide), sin[places][None].astype(wide)
         turned = []

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
+from onnx_notebook_profiler.evaluator.kernels._resample import cubic_kernel
 from onnx_notebook_profiler.evaluator.kernels._rows import row_type
 from onnx_notebook_profiler.evaluator.kernels._shared import operands
 from onnx_notebook_profiler.evaluator.registry import register
@@ -99,7 +100,7 @@ class GridSample(Kernel):
         elif self._mode == "linear":
             weights = [(base, 1 - part), (base + 1, part)]
         else:
-            weights = [(base + shift, _cubic(part - shift)) for shift in range(-1, 3)]
+            weights = [(base + shift, cubic_kernel(part - shift, _A)) for shift in range(-1, 3)]
         found = []
         for position, weight in weights:
             if self._padding == "zeros":
@@ -137,13 +138,6 @@ def _reflected(place: Array, low: float, high: float) -> Array:
         return np.full_like(place, low)
     beyond = np.mod(place - low, 2 * span)
     return low + np.where(beyond > span, 2 * span - beyond, beyond)
-
-
-def _cubic(distance: Array) -> Array:
-    d = np.abs(distance)
-    near = ((_A + 2) * d - (_A + 3)) * d * d + 1
-    far = ((_A * d - 5 * _A) * d + 8 * _A) * d - 4 * _A
-    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
 @register("AffineGrid", since_version=20)

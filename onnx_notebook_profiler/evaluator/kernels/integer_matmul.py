@@ -15,7 +15,7 @@ import numpy as np
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
 from onnx_notebook_profiler.evaluator.kernels._integer_product import centered, integer_product
 from onnx_notebook_profiler.evaluator.kernels._quantized import INTEGER_RANGES, requantize
-from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, operands
+from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, given, operands
 from onnx_notebook_profiler.evaluator.kernels.quantization import dynamic_range, quantize_dynamic
 from onnx_notebook_profiler.evaluator.registry import register
 
@@ -28,10 +28,6 @@ __all__ = [
 ]
 
 _INT32 = np.dtype(np.int32)
-
-
-def _given(inputs: Sequence[Any], position: int) -> Any:
-    return inputs[position] if position < len(inputs) else None
 
 
 def _product_shape(spec: NodeSpec, a: Array, b: Array) -> tuple[int, ...]:
@@ -85,7 +81,7 @@ class MatMulInteger(Kernel):
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Exact, with wrap-around."""
-        _multiply(inputs[0], inputs[1], outputs[0], _given(inputs, 2), _given(inputs, 3))
+        _multiply(inputs[0], inputs[1], outputs[0], given(inputs, 2), given(inputs, 3))
 
 
 @register("QLinearMatMul", since_version=10)
@@ -127,9 +123,9 @@ class MatMulIntegerToFloat(Kernel):
         a, b, a_scale, b_scale = inputs[:4]
         (y,) = outputs
         total = y if y.dtype == FLOAT32 else np.empty(y.shape, FLOAT32)
-        _multiply(a, b, total, _given(inputs, 4), _given(inputs, 5))
+        _multiply(a, b, total, given(inputs, 4), given(inputs, 5))
         np.multiply(total, _row_zero(a_scale, a) * _column(b_scale), total)
-        bias = _given(inputs, 6)
+        bias = given(inputs, 6)
         if bias is not None:
             np.add(total, bias, total)
         if total is not y:
@@ -152,9 +148,9 @@ class DynamicQuantizeMatMul(Kernel):
         scale, zero = dynamic_range(a)
         small = np.empty(a.shape, np.uint8)
         quantize_dynamic(a, small, scale, zero)
-        _multiply(small, b, y, np.asarray(zero), _given(inputs, 3))
+        _multiply(small, b, y, np.asarray(zero), given(inputs, 3))
         np.multiply(y, scale * _column(b_scale), y)
-        bias = _given(inputs, 4)
+        bias = given(inputs, 4)
         if bias is not None:
             np.add(y, bias, y)
 
@@ -169,7 +165,7 @@ class QGemm(Kernel):
         """[M, N]."""
         a, _, _, b, _, _ = operands(self.spec, inputs, 6)
         a, b = self._turned(a, b)
-        zero = _given(inputs, 8)
+        zero = given(inputs, 8)
         dtype = FLOAT32 if zero is None else zero.dtype
         return (TensorSpec(_product_shape(self.spec, a, b), dtype),)
 
@@ -185,14 +181,14 @@ class QGemm(Kernel):
         exact = np.empty(y.shape, np.int32)
         _multiply(a, b, exact, inputs[2], inputs[5])
         np.copyto(total, exact)
-        bias = _given(inputs, 6)
+        bias = given(inputs, 6)
         if bias is not None:
             np.add(total, bias, total)
         factor = (
             float(self.spec.attributes.get("alpha", 1.0)) * _column(inputs[1]) * _column(inputs[4])
         )
         np.multiply(total, factor, total)
-        y_scale = _given(inputs, 7)
+        y_scale = given(inputs, 7)
         if y_scale is None:
             np.copyto(y, total, casting="unsafe")
             return

@@ -18,6 +18,7 @@ from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, Ten
 from onnx_notebook_profiler.evaluator.kernels._rows import normalize_rows, row_type
 from onnx_notebook_profiler.evaluator.kernels._shared import (
     element_type,
+    given,
     normalized_axes,
     normalized_axis,
     operands,
@@ -34,10 +35,6 @@ __all__ = [
 ]
 
 _GROUP_SCALES_CHANNELS = 21
-
-
-def _given(inputs: Sequence[Any], position: int) -> Any:
-    return inputs[position] if position < len(inputs) else None
 
 
 @register("LayerNormalization", since_version=1)
@@ -59,7 +56,7 @@ class LayerNormalization(Kernel):
         """Y looks like X; the statistics have ones in the place of the normalised axes."""
         x, scale = operands(self.spec, inputs, 2)
         axis = normalized_axis(self.spec, self._axis, x.ndim)
-        for name, value in (("Scale", scale), ("B", _given(inputs, 2))):
+        for name, value in (("Scale", scale), ("B", given(inputs, 2))):
             if value is not None and not _fits(value.shape, x.shape):
                 raise ValueError(
                     f"{self.spec.op_type}: {name} of shape {value.shape} does not broadcast to X {x.shape}"
@@ -70,13 +67,13 @@ class LayerNormalization(Kernel):
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Row by row, in blocks."""
-        x, scale, bias = inputs[0], inputs[1], _given(inputs, 2)
+        x, scale, bias = inputs[0], inputs[1], given(inputs, 2)
         axis = self._axis % x.ndim
         shape = (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
         y = outputs[0]
-        mean, inverse = None, _given(outputs, 1)
+        mean, inverse = None, given(outputs, 1)
         if self._centers:
-            mean, inverse = _given(outputs, 1), _given(outputs, 2)
+            mean, inverse = given(outputs, 1), given(outputs, 2)
         wide = row_type(x.dtype)
         normalize_rows(
             x.reshape(shape),

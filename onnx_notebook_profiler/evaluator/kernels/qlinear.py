@@ -22,6 +22,7 @@ from onnx_notebook_profiler.evaluator.kernels._quantized import (
 from onnx_notebook_profiler.evaluator.kernels._shared import (
     FLOAT32,
     broadcast_shape,
+    given,
     normalized_axes,
     normalized_axis,
     operands,
@@ -56,10 +57,6 @@ def _table(x: np.dtype[Any], scale: Any, zero: Any) -> Array:
     return _real(np.arange(256, dtype=np.uint8).view(x), scale, zero)
 
 
-def _at(inputs: Sequence[Any], position: int) -> Any:
-    return inputs[position] if position < len(inputs) else None
-
-
 @register("QLinearAdd", since_version=1, domain=_MS)
 @register("QLinearMul", since_version=1, domain=_MS)
 class QLinearBinary(Kernel):
@@ -81,7 +78,7 @@ class QLinearBinary(Kernel):
         if self.spec.op_type == "QLinearAdd":
             right, combine = right / scale, np.add
         a, b = np.broadcast_arrays(a, b)
-        bounds, zero = INTEGER_RANGES[y.dtype.name], scalar(_at(inputs, 7))
+        bounds, zero = INTEGER_RANGES[y.dtype.name], scalar(given(inputs, 7))
         a, b, target = (np.atleast_1d(one) for one in (a, b, y))
         height = max(1, 2**15 // max(math.prod(target.shape[1:]), 1))
         for start in range(0, target.shape[0], height):
@@ -126,7 +123,7 @@ class QLinearActivation(Kernel):
         x, scale, zero, y_scale = inputs[:4]
         value = _FUNCTIONS[self.spec.op_type](_table(x.dtype, scale, zero), self.spec)
         table = np.empty(256, x.dtype)
-        _store(value.astype(FLOAT32), table, y_scale, _at(inputs, 4))
+        _store(value.astype(FLOAT32), table, y_scale, given(inputs, 4))
         np.take(table, _bits(x), out=outputs[0], mode="clip")
 
 
@@ -148,9 +145,9 @@ class QLinearSoftmax(Kernel):
         shape = (math.prod(x.shape[:axis]), x.shape[axis], inner)
         if int(self.spec.attributes["opset"]) < 13:
             shape = (shape[0], shape[1] * inner, 1)
-        value = _real(x, inputs[1], _at(inputs, 2)).reshape(shape)
+        value = _real(x, inputs[1], given(inputs, 2)).reshape(shape)
         softmax(value, value)
-        _store(value, outputs[0].reshape(shape), inputs[3], _at(inputs, 4))
+        _store(value, outputs[0].reshape(shape), inputs[3], given(inputs, 4))
 
 
 @register("QLinearConcat", since_version=1, domain=_MS)
@@ -238,13 +235,13 @@ class QLinearPool(Kernel):
         x, y = inputs[0], outputs[0]
         if self._last:
             x, y = np.moveaxis(x, -1, 1), np.moveaxis(y, -1, 1)
-        value = _real(np.ascontiguousarray(x), inputs[1], _at(inputs, 2))
+        value = _real(np.ascontiguousarray(x), inputs[1], given(inputs, 2))
         if self._pool is None:
             mean = value.mean(axis=tuple(range(2, x.ndim)), keepdims=True)
         else:
             mean = np.empty(y.shape, FLOAT32)
             self._pool.compute((value,), (mean,))
-        _store(mean, y, inputs[3], _at(inputs, 4))
+        _store(mean, y, inputs[3], given(inputs, 4))
 
 
 @register("QLinearReduceMean", since_version=1, domain=_MS)
@@ -266,6 +263,6 @@ class QLinearReduceMean(Kernel):
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """In float32."""
-        value = _real(inputs[0], inputs[1], _at(inputs, 2))
+        value = _real(inputs[0], inputs[1], given(inputs, 2))
         mean = np.asarray(value.mean(axis=self._axes(value.ndim), dtype=np.float64), FLOAT32)
-        _store(mean.reshape(outputs[0].shape), outputs[0], inputs[3], _at(inputs, 4))
+        _store(mean.reshape(outputs[0].shape), outputs[0], inputs[3], given(inputs, 4))

@@ -13,16 +13,12 @@ import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
 from onnx_notebook_profiler.evaluator.kernels._rows import normalize_rows, row_type
-from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, operands
+from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, given, operands
 from onnx_notebook_profiler.evaluator.registry import register
 
 __all__ = ["EmbedLayerNormalization", "SkipLayerNormalization"]
 
 _MS: Final = "com.microsoft"
-
-
-def _at(values: Sequence[Any], position: int) -> Any:
-    return values[position] if position < len(values) else None
 
 
 def _wide(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -54,7 +50,7 @@ class SkipLayerNormalization(Kernel):
         """Add, then normalise."""
         x, skip, gamma = inputs[:3]
         beta = inputs[3] if self._centers and len(inputs) > 3 else None
-        bias = _at(inputs, 4 if self._centers else 3)
+        bias = given(inputs, 4 if self._centers else 3)
         y, mean, inverse, total = [*outputs, None, None, None][:4]
         if total is None:
             total = y
@@ -97,7 +93,7 @@ class EmbedLayerNormalization(Kernel):
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Gather, add, normalise."""
         ids, segments, words, positions, kinds, gamma, beta = inputs[:7]
-        mask, places = _at(inputs, 7), _at(inputs, 8)
+        mask, places = given(inputs, 7), given(inputs, 8)
         y, counts, total = [*outputs, None, None][:3]
         if total is None:
             total = y
