@@ -15,7 +15,7 @@ from onnx_notebook_profiler.evaluator.adopt import adopt, copy_value, owners, va
 from onnx_notebook_profiler.evaluator.failures import explained
 from onnx_notebook_profiler.evaluator.kernel import Array
 from onnx_notebook_profiler.evaluator.limits import Limit
-from onnx_notebook_profiler.evaluator.program import BodyProgram, Op, OutputPlan, Program
+from onnx_notebook_profiler.evaluator.program import BodyProgram, Op, Output, OutputPlan, Program
 from onnx_notebook_profiler.evaluator.scratch import Meter, held_bytes
 from onnx_notebook_profiler.evaluator.tiers import ONNXRUNTIME
 from onnx_notebook_profiler.events import RuntimeEventAction
@@ -82,9 +82,12 @@ class Run:
 
     shown_io: Allocator = dataclasses.field(init=False)
     """The io account as events show it."""
+    reserve: Callable[[int, str], Buffer] = dataclasses.field(init=False)
+    """Charges the execution account for what is loaded already."""
 
     def __post_init__(self) -> None:
         self.shown_io = Unaccounted() if self.io is self.execution else self.io
+        self.reserve = getattr(self.execution, "reserve", self.execution.allocate)
 
     def held(self) -> int:
         """Bytes that the run holds: as its accounts say, or without any by counting."""
@@ -161,7 +164,7 @@ class Frame:
         run = self.run
         if not run.accounted and run.append is None and not run.copy_weights:
             return  # they are in their places already
-        reserve = getattr(run.execution, "reserve", run.execution.allocate)
+        reserve = run.reserve
         for slot, name, value in self.program.weights:
             if name not in skip:
                 if run.limit.max_bytes is not None and run.accounted:
@@ -217,6 +220,8 @@ class Frame:
                         compute(inputs, (value,))
                     else:
                         self._adopt(op, inputs)
+                elif op.constant is not None:
+                    self._lend(op.outputs[0], op.constant)
                 elif op.kernel is not None:
                     self._compute(op, inputs)
                 elif op.adopting is not None:
@@ -276,6 +281,8 @@ class Frame:
             for output in op.outputs
             if output.view == ABSENT and (output.position or self.taken == ABSENT)
         ]
+        if op.constant is not None:
+            fresh = []
         scratch = self.run.meter.end(held_bytes(fresh), has_bodies=op.region is not None)
         return None if op.call.tier == ONNXRUNTIME else scratch
 
@@ -338,6 +345,14 @@ class Frame:
             filled[output.position] = self.values[output.slot] = np.empty(shape, dtype)
         if any(one is not None for one in filled):
             op.kernel.compute(inputs, filled)  # type: ignore[union-attr]
+
+    def _lend(self, output: Output, value: Array) -> None:
+        """Charge a constant of the program, as an initializer is charged."""
+        self.values[output.slot] = value
+        if self.run.accounted:
+            nbytes = value_bytes(value)
+            self.make_room(nbytes, output.name)
+            self.buffers[output.slot] = self.run.reserve(nbytes, output.name)
 
     def _take_over(self, op: Op, inputs: Sequence[Any], plan: OutputPlan) -> bool:
         """Give output 0 the bytes of an input that dies here and looks the same; False where there is none."""

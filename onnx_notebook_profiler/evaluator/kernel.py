@@ -52,6 +52,9 @@ class Kernel(abc.ABC):
     in_place: ClassVar[tuple[int, ...]] = ()
     """Inputs whose array may be handed to :meth:`compute` as output 0 as well, where shape and type are the same."""
 
+    constant: Array | None = None
+    """The output of a kernel that gives the same in every run: lent, not copied, where it stays inside the run."""
+
     def __init__(self, spec: NodeSpec) -> None:
         self.spec = spec
 

@@ -95,6 +95,8 @@ class Op:
     reuse: tuple[tuple[int, int, int], ...]
     """(input, its slot, slot of its buffer) of what output 0 may take the bytes of."""
     spec: NodeSpec
+    constant: Array | None = None
+    """Its output where that is known before the run and stays inside: charged like an initializer, not copied."""
     stamp: NodeStamp | None = None
     """For the log, where ``single`` is set and every value that is released is a tensor."""
     inferred: dict[Any, tuple[OutputPlan, ...]] = dataclasses.field(default_factory=dict)
@@ -143,6 +145,10 @@ class Op:
         self.kernel, self.adopting = kernel, None
         self.signature = _signature(self.slots, kernel.value_inputs)
         self.reuse = tuple(one for one in self.reuse if one[0] in kernel.in_place)
+        inside = bool(self.outputs) and self.outputs[0].account == EXECUTION
+        self.constant = kernel.constant if inside else None
+        if self.constant is not None:
+            return
         if self.output_count == 1 and self.outputs and not self.is_view and not self.reuse:
             self.single = (self.outputs[0], kernel.compute, self.inferred, self.signature)
             if ABSENT not in self.slots:

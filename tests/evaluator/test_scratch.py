@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,8 @@ import pytest
 from onnx import helper
 
 import onnx_notebook_profiler as onp
-from onnx_notebook_profiler.evaluator import scratch
+from onnx_notebook_profiler.evaluator import registry, scratch
 from onnx_notebook_profiler.evaluator.kernel import AdoptingKernel, Kernel, TensorSpec
-from onnx_notebook_profiler.evaluator.registry import find_kernel, register
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.scratch import scratch_bytes
 from onnx_notebook_profiler.symbolic.shapes import ValueType
@@ -27,32 +27,39 @@ def measured(model: Any, feeds: Any, **options: Any) -> dict[str, int | None]:
     }
 
 
-if find_kernel("test.scratch", "Filling", 1) is None:
+class Filling(Kernel):
+    """Holds 1,000 and 500 bytes, then 2,000, and leaves nothing."""
 
-    @register("Filling", since_version=1, domain="test.scratch")
-    class Filling(Kernel):
-        """Holds 1,000 and 500 bytes, then 2,000, and leaves nothing."""
+    def infer(self, inputs: Any) -> Any:
+        return (TensorSpec(inputs[0].shape, inputs[0].dtype),)
 
-        def infer(self, inputs: Any) -> Any:
-            return (TensorSpec(inputs[0].shape, inputs[0].dtype),)
+    def compute(self, inputs: Any, outputs: Any) -> None:
+        first = np.empty(1000, np.uint8)
+        second = np.empty(500, np.uint8)
+        del first, second
+        third = np.empty(2000, np.uint8)
+        outputs[0][...] = inputs[0]
+        del third
 
-        def compute(self, inputs: Any, outputs: Any) -> None:
-            first = np.empty(1000, np.uint8)
-            second = np.empty(500, np.uint8)
-            del first, second
-            third = np.empty(2000, np.uint8)
-            outputs[0][...] = inputs[0]
-            del third
 
-    @register("Adopted", since_version=1, domain="test.scratch")
-    class Adopted(AdoptingKernel):
-        """Holds 300 bytes beside its result of 80."""
+class Adopted(AdoptingKernel):
+    """Holds 300 bytes beside its result of 80."""
 
-        def call(self, inputs: Any) -> Any:
-            extra = np.empty(300, np.uint8)
-            result = np.empty(10)
-            del extra
-            return [result]
+    def call(self, inputs: Any) -> Any:
+        extra = np.empty(300, np.uint8)
+        result = np.empty(10)
+        del extra
+        return [result]
+
+
+@pytest.fixture(autouse=True)
+def own_operators() -> Iterator[None]:
+    """Two operators of known scratch, for this file alone."""
+    for name, kernel in (("Filling", Filling), ("Adopted", Adopted)):
+        registry.register(name, since_version=1, domain="test.scratch")(kernel)
+    yield
+    for name in ("Filling", "Adopted"):
+        del registry._table["test.scratch", name]
 
 
 OPSETS = '<ir_version: 9, opset_import: ["" : 17, "test.scratch" : 1]>'

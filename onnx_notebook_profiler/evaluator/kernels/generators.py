@@ -98,6 +98,8 @@ class Constant(Kernel):
         if "sparse_value" in spec.attributes:
             raise UnsupportedOperatorError("Constant with a sparse value")
         self._value = self._read()
+        self.constant = self._value.view()
+        self.constant.flags.writeable = False
 
     def _read(self) -> Array:
         found = [name for name in self.spec.attributes if name.startswith("value")]
