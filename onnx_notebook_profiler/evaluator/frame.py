@@ -201,7 +201,7 @@ class Frame:
                 if meter is not None:
                     meter.begin()
                 started = perf_counter_ns()
-            single = op.single  # a kernel that gives up changes the op
+            single, plan = op.single, None  # a kernel that gives up changes the op
             try:
                 if single is not None:
                     # One output with bytes of its own, nearly every node: _compute without its generality.
@@ -209,7 +209,8 @@ class Frame:
                     key = signature(inputs)
                     plans = inferred.get(key) or op.infer(inputs, key)
                     if plans:
-                        shape, dtype, nbytes, _ = plans[0]
+                        plan = plans[0]
+                        shape, dtype, nbytes, _ = plan
                         slot = output.slot
                         if nbytes > unchecked:
                             self.make_room(nbytes, output.name)
@@ -221,7 +222,8 @@ class Frame:
                     else:
                         self._adopt(op, inputs)
                 elif op.constant is not None:
-                    self._lend(op.outputs[0], op.constant)
+                    plan, value = op.constant
+                    self._lend(op.outputs[0], plan[2], value)
                 elif op.kernel is not None:
                     self._compute(op, inputs)
                 elif op.adopting is not None:
@@ -234,8 +236,8 @@ class Frame:
                     # In no variable: its traceback would refer to it, and hold the values of the run.
                     raise explained(op, inputs, error) from error
                 raise
-            if merged and single is not None and plans and op.stamp is not None:
-                self._write_step(op, op.stamp, plans[0], value, started)
+            if merged and plan is not None and op.stamp is not None:
+                self._write_step(op, op.stamp, plan, value, started)
                 inputs, value = (), _NOTHING  # what is released must really go
                 if observe_node is not None:
                     observe_node(op, self.scope)
@@ -346,11 +348,10 @@ class Frame:
         if any(one is not None for one in filled):
             op.kernel.compute(inputs, filled)  # type: ignore[union-attr]
 
-    def _lend(self, output: Output, value: Array) -> None:
+    def _lend(self, output: Output, nbytes: int, value: Array) -> None:
         """Charge a constant of the program, as an initializer is charged."""
         self.values[output.slot] = value
         if self.run.accounted:
-            nbytes = value_bytes(value)
             self.make_room(nbytes, output.name)
             self.buffers[output.slot] = self.run.reserve(nbytes, output.name)
 

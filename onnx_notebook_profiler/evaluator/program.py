@@ -95,7 +95,7 @@ class Op:
     reuse: tuple[tuple[int, int, int], ...]
     """(input, its slot, slot of its buffer) of what output 0 may take the bytes of."""
     spec: NodeSpec
-    constant: Array | None = None
+    constant: tuple[OutputPlan, Array] | None = None
     """Its output where that is known before the run and stays inside: charged like an initializer, not copied."""
     stamp: NodeStamp | None = None
     """For the log, where ``single`` is set and every value that is released is a tensor."""
@@ -137,7 +137,7 @@ class Op:
         assert self.tiers is not None
         self.call = self.call._replace(tier=self.tiers.tier)
         self.inferred.clear()
-        self.single = None
+        self.single = self.constant = self.stamp = None
         if isinstance(kernel, AdoptingKernel):
             self.kernel, self.adopting, self.reuse = None, kernel, ()
             self.signature = _signature(self.slots, ())
@@ -146,15 +146,19 @@ class Op:
         self.signature = _signature(self.slots, kernel.value_inputs)
         self.reuse = tuple(one for one in self.reuse if one[0] in kernel.in_place)
         inside = bool(self.outputs) and self.outputs[0].account == EXECUTION
-        self.constant = kernel.constant if inside else None
-        if self.constant is not None:
-            return
-        if self.output_count == 1 and self.outputs and not self.is_view and not self.reuse:
+        if kernel.constant is not None and inside:
+            value = kernel.constant
+            self.constant = (_plan_output(value.shape, value.dtype), value)
+            self._make_stamp()
+        elif self.output_count == 1 and self.outputs and not self.is_view and not self.reuse:
             self.single = (self.outputs[0], kernel.compute, self.inferred, self.signature)
             if ABSENT not in self.slots:
-                removed = tuple(name for _, _, name in self.releases)
-                zeros = (0,) * len(removed)
-                self.stamp = NodeStamp(self.index, self.call, self.outputs[0].name, removed, zeros)
+                self._make_stamp()
+
+    def _make_stamp(self) -> None:
+        removed = tuple(name for _, _, name in self.releases)
+        zeros = (0,) * len(removed)
+        self.stamp = NodeStamp(self.index, self.call, self.outputs[0].name, removed, zeros)
 
 
 def _plan_output(shape: Sequence[int], dtype: np.dtype[Any]) -> OutputPlan:
