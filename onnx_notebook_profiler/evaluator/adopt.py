@@ -63,9 +63,6 @@ def adopt(value: Any, foreign: frozenset[int]) -> Any:
     if isinstance(value, list | tuple):
         taken: list[Any] = []
         for one in value:
-            if isinstance(one, dict):
-                taken.append(one)
-                continue
             taken.append(adopt(one, foreign))
             foreign |= owners(taken[-1:])
         return taken

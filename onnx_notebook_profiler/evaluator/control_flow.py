@@ -18,8 +18,9 @@ from onnx_notebook_profiler.evaluator.adopt import value_bytes
 from onnx_notebook_profiler.evaluator.kernel import Array, NodeSpec
 
 if TYPE_CHECKING:
-    from onnx_notebook_profiler.evaluator.frame import Frame, Holding
+    from onnx_notebook_profiler.evaluator.frame import Frame
     from onnx_notebook_profiler.evaluator.program import BodyProgram, Op
+    from onnx_notebook_profiler.evaluator.run import Holding
 
 __all__ = ["REGION_OPERATORS", "find_region"]
 
@@ -319,8 +320,9 @@ def _sequence_map(frame: Frame, op: Op, inputs: Sequence[Any]) -> list[Holding]:
 
 def _hold(frame: Frame, value: Any, account: Allocator, name: str) -> Holding:
     """A value that the region made, accounted for in *account*."""
-    frame.make_room(value_bytes(value), name)
-    return (value, account.allocate(value_bytes(value), name) if frame.run.accounted else None)
+    nbytes = value_bytes(value)
+    frame.make_room(nbytes, name)
+    return (value, account.allocate(nbytes, name) if frame.run.accounted else None)
 
 
 def _empty(body: BodyProgram, number: int, axis: int = 0) -> Array:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -14,16 +13,16 @@ from onnx_notebook_profiler.errors import UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.adopt import adopt, copy_value, owners, value_bytes
 from onnx_notebook_profiler.evaluator.failures import explained
 from onnx_notebook_profiler.evaluator.kernel import Array
-from onnx_notebook_profiler.evaluator.limits import Limit
 from onnx_notebook_profiler.evaluator.program import BodyProgram, Op, Output, OutputPlan, Program
-from onnx_notebook_profiler.evaluator.scratch import Meter, held_bytes
+from onnx_notebook_profiler.evaluator.run import Holding, Run, free_all
+from onnx_notebook_profiler.evaluator.scratch import held_bytes
 from onnx_notebook_profiler.evaluator.tiers import ONNXRUNTIME
 from onnx_notebook_profiler.events import RuntimeEventAction
 from onnx_notebook_profiler.events.event import INITIALIZER_NODE, NO_NODE
 from onnx_notebook_profiler.events.rows import STEP, NodeStamp, Scope, first_of
 from onnx_notebook_profiler.plan.graph_plan import ABSENT
 
-__all__ = ["Frame", "Holding", "Run", "Unaccounted", "free_all"]
+__all__ = ["Frame"]
 
 # Plain integers: the members of an IntEnum cost more to put into a row and to compare.
 _ADD = int(RuntimeEventAction.ADD)
@@ -32,78 +31,6 @@ _RUN_NODE = int(RuntimeEventAction.RUN_NODE)
 _FAIL_NODE = int(RuntimeEventAction.FAIL_NODE)
 
 _NOTHING = np.empty(0)
-
-Holding = tuple[Any, Buffer | None]
-"""A value and the buffer that accounts for its bytes; None where it has none."""
-
-
-class Unaccounted:
-    """Stands where a run has no allocator: grants everything, counts nothing."""
-
-    total_allocated_size = 0
-    peak_allocated_size = 0
-    allocated_count = 0
-
-    def allocate(self, nbytes: int, owner: str = "") -> Buffer:
-        """Grant."""
-        return Buffer(self, nbytes, 0, owner)
-
-    def free(self, buffer: Buffer) -> None:
-        """Take back."""
-        buffer.holder = None
-
-    def reset_peak(self) -> None:
-        """Nothing was counted."""
-
-
-@dataclasses.dataclass(slots=True)
-class Run:
-    """What all frames of one run share."""
-
-    execution: Allocator
-    io: Allocator
-    """Where the execution allocator serves both accounts, events show 0 for io: the sum must not count twice."""
-    accounted: bool
-    """False where neither account has an allocator: nothing is asked for and freed then."""
-    append: Callable[[tuple[Any, ...]], None] | None
-    """Writes a row to the log; None where events are off."""
-    release: bool
-    """False keeps every value to the end of the run."""
-    limit: Limit
-    observe_node: Callable[[Op, Scope], None] | None = None
-    """Called after each node, for progress and verbose output."""
-    meter: Meter | None = None
-    """Measures scratch; None where nobody asked."""
-    copy_weights: bool = False
-    merges: bool = False
-    """True where one row may stand for all events of a node: nobody looks before the run is over."""
-    frames: list[Frame] = dataclasses.field(default_factory=list)
-    """The graphs that are running, the outermost first."""
-
-    shown_io: Allocator = dataclasses.field(init=False)
-    """The io account as events show it."""
-    reserve: Callable[[int, str], Buffer] = dataclasses.field(init=False)
-    """Charges the execution account for what is loaded already."""
-
-    def __post_init__(self) -> None:
-        self.shown_io = Unaccounted() if self.io is self.execution else self.io
-        self.reserve = getattr(self.execution, "reserve", self.execution.allocate)
-
-    def held(self) -> int:
-        """Bytes that the run holds: as its accounts say, or without any by counting."""
-        if self.accounted:
-            return self.execution.total_allocated_size + self.shown_io.total_allocated_size
-        return sum(frame.held() for frame in self.frames)
-
-    def memory(self) -> tuple[int, int, int, int]:
-        """Live and peak bytes of both accounts, as events show them."""
-        execution, io = self.execution, self.shown_io
-        return (
-            execution.total_allocated_size,
-            execution.peak_allocated_size,
-            io.total_allocated_size,
-            io.peak_allocated_size,
-        )
 
 
 class Frame:
@@ -491,8 +418,9 @@ class Frame:
         """A copy of *value*, accounted for in *account*."""
         if value is None:
             return (None, None)
-        self.make_room(value_bytes(value), name)
-        buffer = account.allocate(value_bytes(value), name) if self.run.accounted else None
+        nbytes = value_bytes(value)
+        self.make_room(nbytes, name)
+        buffer = account.allocate(nbytes, name) if self.run.accounted else None
         return (copy_value(value), buffer)
 
     def close(self) -> None:
@@ -501,10 +429,3 @@ class Frame:
         self.values[:] = [None] * len(self.values)
         buffers, self.buffers = self.buffers, [None] * len(self.buffers)
         free_all(buffers)
-
-
-def free_all(buffers: Iterable[Buffer | None]) -> None:
-    """Give *buffers* back to the allocators that granted them."""
-    for buffer in buffers:
-        if buffer is not None:
-            buffer.give_back()

@@ -13,11 +13,12 @@ from onnx_notebook_profiler.allocators import Allocator, Buffer, SimpleRawBuffer
 from onnx_notebook_profiler.errors import MissingExtraError, OutputError
 from onnx_notebook_profiler.evaluator.adopt import value_bytes
 from onnx_notebook_profiler.evaluator.feeds import FeedCheck
-from onnx_notebook_profiler.evaluator.frame import Frame, Run, Unaccounted, free_all
+from onnx_notebook_profiler.evaluator.frame import Frame
 from onnx_notebook_profiler.evaluator.limits import Limit, check_max_bytes
 from onnx_notebook_profiler.evaluator.observe import Observer, RunRecord, current_observers
 from onnx_notebook_profiler.evaluator.onnxruntime_kernel import is_installed
 from onnx_notebook_profiler.evaluator.program import Op, Program, build_program
+from onnx_notebook_profiler.evaluator.run import Run, Unaccounted, free_all
 from onnx_notebook_profiler.evaluator.scratch import Meter, measuring
 from onnx_notebook_profiler.evaluator.tiers import KernelChoice, check_choice
 from onnx_notebook_profiler.events import EventLog, RuntimeEvent

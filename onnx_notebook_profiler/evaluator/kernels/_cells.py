@@ -1,4 +1,4 @@
-"""Activations of recurrent cells, with their parameters, computed in place.
+"""What the steps of recurrent cells are made of: activations with their parameters, computed in place.
 
 https://onnx.ai/onnx/operators/onnx__LSTM.html lists the functions and their defaults.
 """
@@ -12,12 +12,16 @@ import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array
 
-__all__ = ["Activation", "cell_activations", "sigmoid"]
+__all__ = ["Activation", "Step", "cell_activations"]
 
 Activation = Callable[[Array], None]
 
+Step = Callable[[Array, Array, Array], None]
+"""Takes the input's part of the gates [batch, gates * hidden], which it may overwrite, the state [batch, hidden] and
+where the new state goes."""
 
-def sigmoid(x: Array) -> None:
+
+def _sigmoid(x: Array) -> None:
     """Through tanh, which neither overflows nor needs a second array."""
     np.multiply(x, 0.5, x)
     np.tanh(x, x)
@@ -74,7 +78,7 @@ def _softplus(x: Array) -> None:
 
 
 _FUNCTIONS: Final[Mapping[str, tuple[Callable[..., None], tuple[float, ...]]]] = {
-    "sigmoid": (sigmoid, ()),
+    "sigmoid": (_sigmoid, ()),
     "tanh": (_tanh, ()),
     "relu": (_relu, ()),
     "affine": (_affine, (1.0, 0.0)),

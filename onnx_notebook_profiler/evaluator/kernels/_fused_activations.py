@@ -12,23 +12,15 @@ import numpy as np
 
 from onnx_notebook_profiler.errors import UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.kernel import Array, NodeSpec
+from onnx_notebook_profiler.evaluator.kernels._cells import cell_activations
 from onnx_notebook_profiler.evaluator.kernels._finish import Activate
 
 __all__ = ["fused_activation"]
 
 
-def _relu() -> Activate:
-    def activate(y: Array) -> None:
-        np.maximum(y, 0, out=y)
-
-    return activate
-
-
-def _tanh() -> Activate:
-    def activate(y: Array) -> None:
-        np.tanh(y, y)
-
-    return activate
+def _of_cells(name: str) -> Callable[..., Activate]:
+    """The function of that name that recurrent cells have, too."""
+    return lambda *numbers: cell_activations([name], numbers[:1], numbers[1:])[0]
 
 
 def _sigmoid() -> Activate:
@@ -41,13 +33,6 @@ def _sigmoid() -> Activate:
     return activate
 
 
-def _leaky_relu(alpha: float) -> Activate:
-    def activate(y: Array) -> None:
-        np.multiply(y, alpha, out=y, where=y < 0)
-
-    return activate
-
-
 def _clip(low: float, high: float) -> Activate:
     def activate(y: Array) -> None:
         np.maximum(y, low, out=y)
@@ -56,24 +41,14 @@ def _clip(low: float, high: float) -> Activate:
     return activate
 
 
-def _hard_sigmoid(alpha: float, beta: float) -> Activate:
-    def activate(y: Array) -> None:
-        np.multiply(y, alpha, y)
-        np.add(y, beta, y)
-        np.minimum(y, 1, out=y)
-        np.maximum(y, 0, out=y)
-
-    return activate
-
-
 # activation: how many numbers it takes, and what it makes of them
 _ACTIVATIONS: Final[Mapping[str, tuple[int, Callable[..., Activate]]]] = {
     "Clip": (2, _clip),
-    "HardSigmoid": (2, _hard_sigmoid),
-    "LeakyRelu": (1, _leaky_relu),
-    "Relu": (0, _relu),
+    "HardSigmoid": (2, _of_cells("HardSigmoid")),
+    "LeakyRelu": (1, _of_cells("LeakyRelu")),
+    "Relu": (0, _of_cells("Relu")),
     "Sigmoid": (0, _sigmoid),
-    "Tanh": (0, _tanh),
+    "Tanh": (0, _of_cells("Tanh")),
 }
 
 

@@ -10,9 +10,19 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from onnx_notebook_profiler.evaluator.kernel import NodeSpec
+from onnx_notebook_profiler.evaluator.kernel import Array, NodeSpec
 
-__all__ = ["Box", "Tap", "Windows", "boxes", "clipped", "sliding", "taps", "with_channels"]
+__all__ = [
+    "Box",
+    "Tap",
+    "Windows",
+    "boxes",
+    "clipped",
+    "pool_windows",
+    "sliding",
+    "taps",
+    "with_channels",
+]
 
 Box = tuple[slice, ...]
 """A range of windows along each spatial axis."""
@@ -126,6 +136,23 @@ def sliding(
         tuple(after),
         tuple(counts),
     )
+
+
+def pool_windows(spec: NodeSpec, x: Array, *, channels_last: bool = False) -> Windows:
+    """The windows of a pool over X [N, C, D1, ...], or [N, D1, ..., C] with *channels_last*.
+
+    Raises:
+        ValueError: ``kernel_shape`` does not fit the rank of X, or see :func:`sliding`.
+    """
+    kernel = spec.attributes.get("kernel_shape") or ()
+    if x.ndim < 3 or len(kernel) != x.ndim - 2:
+        layout = "[N, D1, ..., C]" if channels_last else "[N, C, D1, ...]"
+        raise ValueError(
+            f"{spec.op_type} expects X {layout} and kernel_shape for its spatial axes, "
+            f"got shape {x.shape} and {list(kernel)}"
+        )
+    sizes = x.shape[1:-1] if channels_last else x.shape[2:]
+    return sliding(spec, sizes, kernel, ceil=bool(spec.attributes.get("ceil_mode", 0)))
 
 
 def boxes(shape: Sequence[int], limit: int) -> Iterator[Box]:

@@ -16,7 +16,7 @@ from onnx_notebook_profiler.errors import UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
 from onnx_notebook_profiler.evaluator.kernels._fused_activations import fused_activation
 from onnx_notebook_profiler.evaluator.kernels._shared import BFLOAT16, FLOAT32, operands
-from onnx_notebook_profiler.evaluator.kernels._windows import Windows, sliding, with_channels
+from onnx_notebook_profiler.evaluator.kernels._windows import Windows, pool_windows, with_channels
 from onnx_notebook_profiler.evaluator.kernels.pooling import fold_largest, fold_means
 from onnx_notebook_profiler.evaluator.registry import register
 
@@ -35,21 +35,16 @@ class _Pool(Kernel):
         super().__init__(spec)
         self._activate = fused_activation(spec)
 
-    def _windows(self, x: Array) -> Windows:
-        kernel = self.spec.attributes.get("kernel_shape") or ()
-        if x.ndim < 3 or len(kernel) != x.ndim - 2:
-            raise ValueError(
-                f"{self.spec.op_type} expects X [N, D1, ..., C] and kernel_shape for its spatial axes, "
-                f"got shape {x.shape} and {list(kernel)}"
-            )
-        ceil = bool(self.spec.attributes.get("ceil_mode", 0))
-        return sliding(self.spec, x.shape[1:-1], kernel, ceil=ceil)
-
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """The windows in place of the spatial axes."""
         x = operands(self.spec, inputs, 1)[0]
         self._check(x.dtype)
-        return (TensorSpec((x.shape[0], *self._windows(x).counts, x.shape[-1]), x.dtype),)
+        return (
+            TensorSpec(
+                (x.shape[0], *pool_windows(self.spec, x, channels_last=True).counts, x.shape[-1]),
+                x.dtype,
+            ),
+        )
 
     def _check(self, dtype: np.dtype[Any]) -> None:
         if dtype.char not in "efd" and dtype != BFLOAT16:
@@ -59,7 +54,9 @@ class _Pool(Kernel):
         """Fold the windows, with the channels as one more axis."""
         x, y = inputs[0], outputs[0]
         if y.size:
-            self._fold(x, y, with_channels(self._windows(x), x.shape[-1]))
+            self._fold(
+                x, y, with_channels(pool_windows(self.spec, x, channels_last=True), x.shape[-1])
+            )
             if self._activate is not None:
                 self._activate(y)
 

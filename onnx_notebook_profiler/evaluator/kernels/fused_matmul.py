@@ -12,14 +12,25 @@ from typing import Any, Final
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
-from onnx_notebook_profiler.evaluator.kernels._cells import cell_activations
+from onnx_notebook_profiler.evaluator.kernels._cells import Activation, cell_activations
 from onnx_notebook_profiler.evaluator.kernels._shared import operands, same_type
 from onnx_notebook_profiler.evaluator.kernels.activations import gelu_tanh
+from onnx_notebook_profiler.evaluator.kernels.matmul import product_shape
 from onnx_notebook_profiler.evaluator.registry import register
 
 __all__ = ["FusedGemm", "FusedMatMul", "GemmFastGelu"]
 
 _MS: Final = "com.microsoft"
+
+
+def _activation(spec: NodeSpec) -> Activation | None:
+    """What ``activation`` names, with activation_alpha and activation_beta; None where the node has none."""
+    name = spec.attributes.get("activation")
+    if not name:
+        return None
+    numbers = (spec.attributes.get(f"activation_{one}") for one in ("alpha", "beta"))
+    lists = [[] if number is None else [number] for number in numbers]
+    return cell_activations([str(name)], *lists)[0]
 
 
 def _turned(x: Array, *, last: bool, batch: bool) -> Array:
@@ -46,10 +57,7 @@ class FusedMatMul(Kernel):
             }
             for side in "AB"
         )
-        name = attributes.get("activation")
-        parameters = [attributes.get("activation_alpha"), attributes.get("activation_beta")]
-        lists = [[] if one is None else [one] for one in parameters]
-        self._activate = cell_activations([str(name)], *lists)[0] if name else None
+        self._activate = _activation(spec)
 
     def _pair(self, inputs: Sequence[Any]) -> tuple[Array, Array]:
         a, b = operands(self.spec, inputs, 2)
@@ -59,13 +67,7 @@ class FusedMatMul(Kernel):
         """As numpy's matmul."""
         a, b = self._pair(inputs)
         dtype = same_type(self.spec, (a, b))
-        try:
-            small = (np.broadcast_to(np.float32(0), one.shape) for one in (a, b))
-            shape = np.matmul(*small).shape if a.size * b.size < 2**16 else _shape(a, b)
-        except ValueError as error:
-            raise ValueError(
-                f"{self.spec.op_type}: {list(a.shape)} and {list(b.shape)} do not multiply"
-            ) from error
+        shape = product_shape(self.spec, a.shape, b.shape)
         return (TensorSpec(shape, dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
@@ -79,13 +81,6 @@ class FusedMatMul(Kernel):
             self._activate(y)
 
 
-def _shape(a: Array, b: Array) -> tuple[int, ...]:
-    if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
-        raise ValueError("depths differ")
-    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return (*stack, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
-
-
 @register("FusedGemm", since_version=1, domain=_MS)
 class FusedGemm(Kernel):
     """activation(alpha * A' B' + beta * C), [M, N]."""
@@ -97,10 +92,7 @@ class FusedGemm(Kernel):
             float(attributes.get("alpha", 1.0)),
             float(attributes.get("beta", 1.0)),
         )
-        parameters = [attributes.get("activation_alpha"), attributes.get("activation_beta")]
-        lists = [[] if one is None else [one] for one in parameters]
-        name = attributes.get("activation")
-        self._activate = cell_activations([str(name)], *lists)[0] if name else None
+        self._activate = _activation(spec)
 
     def _pair(self, inputs: Sequence[Any]) -> tuple[Array, Array]:
         a, b = operands(self.spec, inputs, 2)

@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
+from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, TensorSpec
 from onnx_notebook_profiler.evaluator.kernels._integer_product import centered, integer_product
 from onnx_notebook_profiler.evaluator.kernels._quantized import INTEGER_RANGES, requantize
 from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, given, operands
+from onnx_notebook_profiler.evaluator.kernels.matmul import product_shape
 from onnx_notebook_profiler.evaluator.kernels.quantization import dynamic_range, quantize_dynamic
 from onnx_notebook_profiler.evaluator.registry import register
 
@@ -28,19 +29,6 @@ __all__ = [
 ]
 
 _INT32 = np.dtype(np.int32)
-
-
-def _product_shape(spec: NodeSpec, a: Array, b: Array) -> tuple[int, ...]:
-    """Of numpy's matmul."""
-    left = a.shape if a.ndim > 1 else (1, *a.shape)
-    right = b.shape if b.ndim > 1 else (*b.shape, 1)
-    if not a.ndim or not b.ndim or left[-1] != right[-2]:
-        raise ValueError(f"{spec.op_type}: A {a.shape} and B {b.shape} do not multiply")
-    try:
-        stack = np.broadcast_shapes(left[:-2], right[:-2])
-    except ValueError as error:
-        raise ValueError(f"{spec.op_type}: A {a.shape} and B {b.shape} do not broadcast") from error
-    return (*stack, *left[-2:-1] * (a.ndim > 1), *right[-1:] * (b.ndim > 1))
 
 
 def _row_zero(zero: Any, a: Array) -> Any:
@@ -77,7 +65,7 @@ class MatMulInteger(Kernel):
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """The shape of the product."""
         a, b = operands(self.spec, inputs, 2)
-        return (TensorSpec(_product_shape(self.spec, a, b), _INT32),)
+        return (TensorSpec(product_shape(self.spec, a.shape, b.shape), _INT32),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Exact, with wrap-around."""
@@ -91,7 +79,7 @@ class QLinearMatMul(Kernel):
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """The shape of the product, the type of y_zero_point."""
         a, _, _, b, _, _, _, zero = operands(self.spec, inputs, 8)
-        return (TensorSpec(_product_shape(self.spec, a, b), zero.dtype),)
+        return (TensorSpec(product_shape(self.spec, a.shape, b.shape), zero.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """As int32, then by one factor."""
@@ -116,7 +104,7 @@ class MatMulIntegerToFloat(Kernel):
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """The shape of the product, the type of the scales."""
         a, b, scale, _ = operands(self.spec, inputs, 4)
-        return (TensorSpec(_product_shape(self.spec, a, b), scale.dtype),)
+        return (TensorSpec(product_shape(self.spec, a.shape, b.shape), scale.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """The product in float32, which holds it exactly, then one factor for each column."""
@@ -139,7 +127,7 @@ class DynamicQuantizeMatMul(Kernel):
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """The shape of the product."""
         a, b, _ = operands(self.spec, inputs, 3)
-        return (TensorSpec(_product_shape(self.spec, a, b), FLOAT32),)
+        return (TensorSpec(product_shape(self.spec, a.shape, b.shape), FLOAT32),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """As the three operators that it stands for."""
@@ -167,7 +155,7 @@ class QGemm(Kernel):
         a, b = self._turned(a, b)
         zero = given(inputs, 8)
         dtype = FLOAT32 if zero is None else zero.dtype
-        return (TensorSpec(_product_shape(self.spec, a, b), dtype),)
+        return (TensorSpec(product_shape(self.spec, a.shape, b.shape), dtype),)
 
     def _turned(self, a: Array, b: Array) -> tuple[Array, Array]:
         attributes = self.spec.attributes

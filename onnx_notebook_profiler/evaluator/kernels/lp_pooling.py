@@ -16,7 +16,7 @@ import numpy as np
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
 from onnx_notebook_profiler.evaluator.kernels._rows import per_block, row_type
 from onnx_notebook_profiler.evaluator.kernels._shared import integers, operands
-from onnx_notebook_profiler.evaluator.kernels._windows import Windows, sliding, taps
+from onnx_notebook_profiler.evaluator.kernels._windows import pool_windows, taps
 from onnx_notebook_profiler.evaluator.registry import register
 
 __all__ = ["Col2Im", "GlobalLpPool", "LpPool", "MaxUnpool"]
@@ -30,25 +30,15 @@ class LpPool(Kernel):
         super().__init__(spec)
         self._p = float(spec.attributes.get("p", 2))
 
-    def _windows(self, x: Array) -> Windows:
-        kernel = self.spec.attributes.get("kernel_shape") or ()
-        if x.ndim < 3 or len(kernel) != x.ndim - 2:
-            raise ValueError(
-                f"LpPool expects X [N, C, D1, ...] and kernel_shape for its spatial axes, got {list(x.shape)} and "
-                f"{list(kernel)}"
-            )
-        ceil = bool(self.spec.attributes.get("ceil_mode", 0))
-        return sliding(self.spec, x.shape[2:], kernel, ceil=ceil)
-
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """One number for each window."""
         (x,) = operands(self.spec, inputs, 1)
-        return (TensorSpec((*x.shape[:2], *self._windows(x).counts), x.dtype),)
+        return (TensorSpec((*x.shape[:2], *pool_windows(self.spec, x).counts), x.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Add the powers tap by tap, then take the root."""
         x, (y,) = inputs[0], outputs
-        windows = self._windows(x)
+        windows = pool_windows(self.spec, x)
         whole = tuple(slice(0, count) for count in windows.counts)
         planes, norms = x.reshape(-1, *windows.sizes), y.reshape(-1, *windows.counts)
         found = taps(windows, whole)

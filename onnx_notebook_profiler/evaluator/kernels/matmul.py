@@ -20,21 +20,27 @@ from onnx_notebook_profiler.evaluator.kernels._shared import (
 from onnx_notebook_profiler.evaluator.registry import register
 
 
-def _product_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+def product_shape(spec: NodeSpec, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of numpy's matmul.
 
     Raises:
         ValueError: Inner dimensions differ, outer ones do not broadcast, or one is a scalar.
     """
     if not a or not b:
-        raise ValueError(f"MatMul expects tensors of rank 1 or more, got shapes {a} and {b}")
+        raise ValueError(
+            f"{spec.op_type} expects tensors of rank 1 or more, got shapes {a} and {b}"
+        )
     inner = b[-2] if len(b) > 1 else b[0]
     if a[-1] != inner:
-        raise ValueError(f"MatMul: the shapes {a} and {b} differ in the dimension to sum over")
+        raise ValueError(
+            f"{spec.op_type}: the shapes {a} and {b} differ in the dimension to sum over"
+        )
     try:
         outer = np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError as error:
-        raise ValueError(f"MatMul: the leading dimensions of {a} and {b} do not fit") from error
+        raise ValueError(
+            f"{spec.op_type}: the leading dimensions of {a} and {b} do not fit"
+        ) from error
     return outer + a[-2:-1] + (b[-1:] if len(b) > 1 else ())
 
 
@@ -55,7 +61,7 @@ class MatMul(Kernel):
         """The shape that numpy's matmul gives."""
         a, b = operands(self.spec, inputs, 2)
         dtype = same_type(self.spec, (a, b))
-        return (TensorSpec(_product_shape(a.shape, b.shape), dtype),)
+        return (TensorSpec(product_shape(self.spec, a.shape, b.shape), dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Into the output, or for narrow floats into one of float32 first."""

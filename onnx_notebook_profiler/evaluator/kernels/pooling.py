@@ -28,7 +28,7 @@ from onnx_notebook_profiler.evaluator.kernels._windows import (
     Tap,
     Windows,
     boxes,
-    sliding,
+    pool_windows,
     taps,
 )
 from onnx_notebook_profiler.evaluator.registry import register
@@ -51,17 +51,8 @@ class _Pool(Kernel):
         if windows is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            windows = self._known[x.shape] = self._sliding(x)
+            windows = self._known[x.shape] = pool_windows(self.spec, x)
         return windows
-
-    def _sliding(self, x: Array) -> Windows:
-        kernel = self.spec.attributes.get("kernel_shape") or ()
-        if x.ndim < 3 or len(kernel) != x.ndim - 2:
-            raise ValueError(
-                f"{self.spec.op_type} expects X [N, C, D1, ...] and kernel_shape for its spatial "
-                f"axes, got shape {x.shape} and {list(kernel)}"
-            )
-        return sliding(self.spec, x.shape[2:], kernel, ceil=bool(self._flag("ceil_mode")))
 
     def _flag(self, name: str) -> int:
         value: int = self.spec.attributes.get(name, 0)

@@ -8,22 +8,19 @@ float32, on copies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
-from onnx_notebook_profiler.evaluator.kernels._cells import Activation, cell_activations
+from onnx_notebook_profiler.evaluator.kernels._cells import Activation, Step, cell_activations
+from onnx_notebook_profiler.evaluator.kernels._lstm_steps import any_lstm, halved, plain_lstm
 from onnx_notebook_profiler.evaluator.kernels._rows import row_type
 from onnx_notebook_profiler.evaluator.kernels._shared import operands
 from onnx_notebook_profiler.evaluator.registry import register
 
 __all__ = ["GRU", "LSTM", "RNN", "Recurrent"]
-
-Step = Callable[[Array, Array, Array], None]
-"""Takes the input's part of the gates [batch, gates * hidden], which it may overwrite, the state [batch, hidden] and
-where the new state goes."""
 
 
 class Recurrent(Kernel):
@@ -31,8 +28,6 @@ class Recurrent(Kernel):
 
     gates: ClassVar[int]
     default_activations: ClassVar[tuple[str, ...]]
-    runs_both: bool = False
-    """True where :meth:`run_both` may run two directions at once."""
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
@@ -43,12 +38,12 @@ class Recurrent(Kernel):
             raise ValueError(
                 f"direction is forward, reverse or bidirectional, not {self._direction!r}"
             )
-        self._directions = 2 if self._direction == "bidirectional" else 1
+        self.directions = 2 if self._direction == "bidirectional" else 1
         self._batch_first = bool(attributes.get("layout", 0))
         self.clip = float(attributes.get("clip", 0.0))
         names = list(attributes.get("activations") or ())
-        names = names or [*self.default_activations] * self._directions
-        wanted = len(self.default_activations) * self._directions
+        names = names or [*self.default_activations] * self.directions
+        wanted = len(self.default_activations) * self.directions
         if len(names) > wanted and spec.op_type == "RNN":
             names = names[:wanted]  # the schema's default is for two directions
         if len(names) != wanted:
@@ -60,7 +55,7 @@ class Recurrent(Kernel):
         )
         self.standard = [name.lower() for name in names] == [
             name.lower() for name in self.default_activations
-        ] * self._directions
+        ] * self.directions
 
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """Y, Y_h and, for LSTM, Y_c."""
@@ -71,22 +66,22 @@ class Recurrent(Kernel):
             )
         hidden = r.shape[2]
         batch, seq = x.shape[:2] if self._batch_first else x.shape[1::-1]
-        rows = (self._directions, self.gates * hidden)
+        rows = (self.directions, self.gates * hidden)
         if self.hidden not in {0, hidden} or w.shape != (*rows, x.shape[2]) or r.shape[:2] != rows:
             raise ValueError(
-                f"{self.spec.op_type}: W {w.shape} and R {r.shape} do not fit X {x.shape}, {self._directions} "
+                f"{self.spec.op_type}: W {w.shape} and R {r.shape} do not fit X {x.shape}, {self.directions} "
                 f"direction(s), hidden_size {self.hidden or hidden} and {self.gates} gates"
             )
         if self._batch_first:
-            whole: tuple[int, ...] = (batch, seq, self._directions, hidden)
-            last: tuple[int, ...] = (batch, self._directions, hidden)
+            whole: tuple[int, ...] = (batch, seq, self.directions, hidden)
+            last: tuple[int, ...] = (batch, self.directions, hidden)
         else:
-            whole, last = (seq, self._directions, batch, hidden), (self._directions, batch, hidden)
+            whole, last = (seq, self.directions, batch, hidden), (self.directions, batch, hidden)
         specs = [TensorSpec(whole, x.dtype), *[TensorSpec(last, x.dtype)] * 2]
         return specs[: len(self.spec.wanted)]
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """One direction after the other."""
+        """Everything as the layout with the steps first has it, in the type that is computed in."""
         wide = row_type(inputs[0].dtype)
         given = [
             None if one is None else one if position == 4 else one.astype(wide, copy=False)
@@ -102,10 +97,11 @@ class Recurrent(Kernel):
             if results[0] is not None:
                 results[0] = results[0].transpose(1, 2, 0, 3)
             results[1:] = [None if one is None else one.swapaxes(0, 1) for one in results[1:]]
-        if self.runs_both and self._directions == 2 and given[4] is None:
-            self.run_both(given, results)
-            return
-        for direction in range(self._directions):
+        self.run_directions(given, results)
+
+    def run_directions(self, given: Sequence[Any], results: Sequence[Any]) -> None:
+        """One direction after the other."""
+        for direction in range(self.directions):
             self._run(direction, given, results)
 
     def _run(self, direction: int, given: Sequence[Any], results: Sequence[Any]) -> None:
@@ -179,10 +175,6 @@ class Recurrent(Kernel):
         """Bring *values* into [-clip, clip] where there is a clip."""
         if self.clip > 0:
             np.clip(values, -self.clip, self.clip, out=values)
-
-    def run_both(self, given: Sequence[Any], results: Sequence[Any]) -> None:
-        """Two directions step by step together: half as many calls of numpy."""
-        raise NotImplementedError
 
     def step(self, direction: int, given: Sequence[Any], cell: Array) -> Step:
         """What one step does; *cell* [batch, hidden] is the second state of an LSTM, to be updated."""
@@ -297,7 +289,6 @@ class LSTM(Recurrent):
         self._ordinary = (
             self.standard and not self._forgets and self.clip <= 0 and spec.input_count <= peephole
         )
-        self.runs_both = self._ordinary
 
     def input_part(self, x: Array, w: Array, bias: Array | None) -> Array:
         """Halved for the sigmoids where nothing is out of the ordinary."""
@@ -307,7 +298,14 @@ class LSTM(Recurrent):
             np.multiply(three, 0.5, three)
         return gates
 
-    def run_both(self, given: Sequence[Any], results: Sequence[Any]) -> None:
+    def run_directions(self, given: Sequence[Any], results: Sequence[Any]) -> None:
+        """Two directions step by step together where all sequences are of one length: half as many calls of numpy."""
+        if self._ordinary and self.directions == 2 and given[4] is None:
+            self._run_both(given, results)
+        else:
+            super().run_directions(given, results)
+
+    def _run_both(self, given: Sequence[Any], results: Sequence[Any]) -> None:
         """Gates [seq, 2, batch, 4 * hidden], the second direction's from the end; states [2, batch, hidden]."""
         x, w, r, bias = given[:4]
         seq, batch, hidden = x.shape[0], x.shape[1], r.shape[2]
@@ -319,7 +317,7 @@ class LSTM(Recurrent):
             np.zeros((2, batch, hidden), x.dtype) if one is None else np.array(one, order="C")
             for one in given[5:7]
         ]
-        step = _plain_lstm(_halved(r.swapaxes(1, 2)), states[1])
+        step = plain_lstm(halved(r.swapaxes(1, 2)), states[1])
         y, state, spare = results[0], states[0], np.empty((2, batch, hidden), x.dtype)
         for number in range(seq):
             step(gates[number], state, spare)
@@ -336,79 +334,7 @@ class LSTM(Recurrent):
         peepholes = given[7]
         r = given[2][direction].T
         if self._ordinary:
-            return _plain_lstm(_halved(r), cell)
+            return plain_lstm(halved(r), cell)
         weights = None if peepholes is None else peepholes[direction].reshape(3, -1)
-        return self._any_lstm(r, cell, weights, self.functions(direction), forgets=self._forgets)
-
-    def _any_lstm(
-        self,
-        r: Array,
-        cell: Array,
-        peepholes: Array | None,
-        functions: Sequence[Activation],
-        *,
-        forgets: bool,
-    ) -> Step:
-        hidden = r.shape[0]
-        first, second, third = functions
-
-        def step(gates: Array, state: Array, out: Array) -> None:
-            total = np.matmul(state, r)
-            total += gates
-            i, o, f, c = (total[:, k * hidden : (k + 1) * hidden] for k in range(4))
-            if peepholes is not None:
-                i += peepholes[0] * cell
-                f += peepholes[2] * cell
-            for part in (i, f, c):
-                self.clipped(part)
-            first(i)
-            if forgets:
-                np.subtract(1, i, f)
-            else:
-                first(f)
-            second(c)
-            np.multiply(cell, f, cell)
-            np.add(cell, i * c, cell)
-            if peepholes is not None:
-                o += peepholes[1] * cell
-            self.clipped(o)
-            first(o)
-            np.copyto(out, cell)
-            third(out)
-            np.multiply(out, o, out)
-
-        return step
-
-
-def _halved(r: Array) -> Array:
-    """A copy of R' [..., hidden, 4 * hidden] in which the sigmoids' part is halved."""
-    copy: Array = np.array(r, order="C")
-    copy[..., : 3 * r.shape[-2]] *= 0.5
-    return copy
-
-
-def _plain_lstm(r: Array, cell: Array) -> Step:
-    """Sigmoids as tanh of the half, so that one call of tanh serves all four gates.
-
-    Args:
-        r: [..., hidden, 4 * hidden], for as many directions as *cell* [..., batch, hidden] has; halved for the
-            sigmoids, as the gates of each step are.
-    """
-    hidden = r.shape[-2]
-    total = np.empty((*cell.shape[:-1], 4 * hidden), cell.dtype)
-    three, last = total[..., : 3 * hidden], total[..., 3 * hidden :]
-    i, o, f = (total[..., k * hidden : (k + 1) * hidden] for k in range(3))
-
-    def step(gates: Array, state: Array, out: Array) -> None:
-        np.matmul(state, r, total)
-        np.add(total, gates, total)
-        np.tanh(total, total)
-        np.multiply(three, 0.5, three)
-        np.add(three, 0.5, three)
-        np.multiply(cell, f, cell)
-        np.multiply(last, i, last)
-        np.add(cell, last, cell)
-        np.tanh(cell, out)
-        np.multiply(out, o, out)
-
-    return step
+        functions = self.functions(direction)
+        return any_lstm(r, cell, weights, functions, self.clipped, forgets=self._forgets)

@@ -180,11 +180,17 @@ def run_ensemble(x: Any) -> Any:
     return run_node(node, [x], 5)[0]
 
 
-@pytest.mark.parametrize("post", ["NONE", "LOGISTIC", "SOFTMAX", "PROBIT"])
-@pytest.mark.parametrize("classes", [1, 2, 3])
+# For one score onnxruntime gives no scores of two classes under SOFTMAX and PROBIT.
+@pytest.mark.parametrize(
+    ("classes", "post"),
+    [
+        (classes, post)
+        for classes in (1, 2, 3)
+        for post in ("NONE", "LOGISTIC", "SOFTMAX", "PROBIT")
+        if classes > 1 or post in {"NONE", "LOGISTIC"}
+    ],
+)
 def test_linear_classifier(post: str, classes: int) -> None:
-    if classes == 1 and post in {"SOFTMAX", "PROBIT"}:
-        pytest.skip("onnxruntime gives no scores of two classes for one score then")
     scale = 0.05 if post == "PROBIT" else 1.0
     agree(
         *by_both(
