@@ -212,8 +212,11 @@ class Frame:
         ]
         if op.constant is not None:
             fresh = []
-        scratch = self.run.meter.end(held_bytes(fresh), has_bodies=op.region is not None)
-        return None if op.call.tier == ONNXRUNTIME else scratch
+        return self.run.meter.end(
+            held_bytes(fresh),
+            has_bodies=op.region is not None,
+            is_seen=op.call.tier != ONNXRUNTIME,
+        )
 
     def _write_step(
         self, op: Op, stamp: NodeStamp, plan: OutputPlan, value: Array, started: int

@@ -55,23 +55,30 @@ class Meter:
     def __init__(self, probe: _Probe) -> None:
         self._probe = probe
         self._open: list[int] = []
-        self._inside: list[int] = []
+        self._inside: list[int | None] = []
 
     def begin(self) -> None:
         """A node starts."""
         self._open.append(self._probe.reset())
         self._inside.append(0)
 
-    def end(self, fresh: int, *, has_bodies: bool = False) -> int:
-        """A node is done: its scratch in bytes.
+    def end(self, fresh: int, *, has_bodies: bool = False, is_seen: bool = True) -> int | None:
+        """A node is done: its scratch in bytes, None where that, or that of a node inside it, is unknown.
 
         Args:
             fresh: Bytes of the outputs that it has not taken from an input.
+            is_seen: False where the node's memory is another runtime's.
         """
         before, inside = self._open.pop(), self._inside.pop()
-        scratch = inside if has_bodies else max(0, self._probe.peak() - before - fresh)
+        scratch: int | None = None
+        if has_bodies:
+            scratch = inside
+        elif is_seen:
+            scratch = max(0, self._probe.peak() - before - fresh)
         if self._inside:
-            self._inside[-1] = max(self._inside[-1], scratch)
+            around = self._inside[-1]
+            if around is not None:
+                self._inside[-1] = None if scratch is None else max(around, scratch)
         return scratch
 
 

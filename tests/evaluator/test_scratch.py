@@ -100,6 +100,16 @@ def test_unknown_for_other_runtimes_and_where_nobody_asked() -> None:
     assert all(event.scratch_bytes is None for event in session.events())
 
 
+def test_a_body_with_an_unknown_node_is_unknown() -> None:
+    model = """<ir_version: 9, opset_import: ["" : 17]> g (float[4] x, bool c) => (float[4] y) {
+      y = If(c) <then_branch = t () => (float[4] p) { a = Exp(x) p = Identity(a) },
+                 else_branch = e () => (float[4] q) { q = Identity(x) }>
+    }"""
+    feeds = {"x": np.ones(4, np.float32)}
+    assert measured(model, {**feeds, "c": np.array(True)}, kernels="onnxruntime")["If"] is None
+    assert measured(model, {**feeds, "c": np.array(False)}, kernels="onnxruntime")["If"] == 0
+
+
 def test_tracemalloc_stands_in(monkeypatch: Any) -> None:
     """Where numpy has no hooks: Python's own objects count too, so it is some kB off."""
 
