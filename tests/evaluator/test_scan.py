@@ -87,3 +87,88 @@ def test_scan_reads_outer_values() -> None:
     feeds = {"s": TWO, "x": np.ones((2, 2), np.float32)}
     (outputs,) = assert_accounts_are_true(text, feeds)
     assert_same(outputs, ort(model_of(text), feeds))
+
+
+BATCHED = (
+    "g (int64[b] n, float[b, 2] s, float[b] t, float[b, k, 2] x, float[b, k, 3] z)"
+    " => (float[b, 2] y, float[b] o, float[b, k, 2] p, float[b, k, 3] q) {{"
+    " y, o, p, q = Scan <num_scan_inputs = 2{directions},"
+    " body = b (float[2] v, float r, float[2] a, float[3] c) => (float[2] w, float u, float[2] d, float[3] e) {{"
+    "   w = Add(v, a) m = ReduceSum <keepdims = 0> (a) u = Add(r, m) d = Mul(v, a) e = Neg(c) }}> ({n}, s, t, x, z) }}"
+)
+
+
+def batched(directions: str = "", n: str = "n") -> str:
+    text = BATCHED.format(directions=directions, n=n)
+    return f'<ir_version: 5, opset_import: ["" : 8]>\n{text}'
+
+
+def batch_of(sizes: Any, steps: int) -> dict[str, Any]:
+    rng, count = np.random.default_rng(0), len(sizes)
+    return {
+        "n": np.array(sizes, np.int64),
+        "s": rng.standard_normal((count, 2)).astype(np.float32),
+        "t": rng.standard_normal(count).astype(np.float32),
+        "x": rng.standard_normal((count, steps, 2)).astype(np.float32),
+        "z": rng.standard_normal((count, steps, 3)).astype(np.float32),
+    }
+
+
+def by_loop(feeds: Any, sizes: Any, backwards: tuple[int, int]) -> list[Any]:
+    """Item by item, step by step."""
+    y, o = feeds["s"].copy(), feeds["t"].copy()
+    p, q = np.zeros_like(feeds["x"]), np.zeros_like(feeds["z"])
+    for item, length in enumerate(sizes):
+        for step in range(length):
+            at_x, at_z = (length - 1 - step if back else step for back in backwards)
+            a = feeds["x"][item, at_x]
+            p[item, step], q[item, step] = y[item] * a, -feeds["z"][item, at_z]
+            y[item] += a
+            o[item] += a.sum()
+    return [y, o, p, q]
+
+
+@pytest.mark.parametrize("backwards", [None, (0, 0), (1, 0), (0, 1), (1, 1)])
+@pytest.mark.parametrize("sizes", [[4, 4, 4], [4, 1, 3], [0, 4, 2], [2, 0], [1]])
+def test_scan_of_opset_8_goes_through_a_batch(backwards: Any, sizes: Any) -> None:
+    directions = "" if backwards is None else f", directions = [{backwards[0]}, {backwards[1]}]"
+    feeds = batch_of(sizes, 4)
+    first, second = assert_accounts_are_true(batched(directions), feeds, feeds)
+    assert_same(first, by_loop(feeds, sizes, backwards or (0, 0)), 1e-6, 1e-6)
+    assert_same(second, first)
+    if min(sizes):
+        assert_same(first, ort(parser.parse_model(batched(directions)), feeds), 1e-6, 1e-6)
+
+
+def test_scan_of_opset_8_without_lengths_takes_all_steps() -> None:
+    feeds = batch_of([3, 3], 3)
+    (outputs,) = assert_accounts_are_true(batched(n=""), feeds)
+    assert_same(outputs, by_loop(feeds, [3, 3], (0, 0)), 1e-6, 1e-6)
+
+
+def test_scan_of_opset_8_over_nothing() -> None:
+    for sizes, steps in (([0, 0], 3), ([0, 0], 0), ([], 3)):
+        feeds = batch_of(sizes, steps)
+        (outputs,) = assert_accounts_are_true(batched(), feeds)
+        assert_same(outputs, by_loop(feeds, sizes, (0, 0)))
+
+
+def test_scan_of_opset_8_whose_inputs_do_not_fit() -> None:
+    session = ReferenceEvaluator(batched())
+    feeds = batch_of([2, 3], 3)
+    with pytest.raises(
+        KernelError, match=r"a number from 0 to 3 for each of the 2 batch items, not \[2, 4\]"
+    ):
+        session.run(None, {**feeds, "n": np.array([2, 4])})
+    with pytest.raises(KernelError, match=r"not \[2, -1\]"):
+        session.run(None, {**feeds, "n": np.array([2, -1])})
+    free = (
+        batched()
+        .replace("float[b, k, 3] z", "float[c, l, 3] z")
+        .replace("float[b] t", "float[d] t")
+    )
+    session = ReferenceEvaluator(free)
+    with pytest.raises(KernelError, match="these shapes differ there"):
+        session.run(None, {**feeds, "z": feeds["z"][:, :2]})
+    with pytest.raises(KernelError, match="these shapes differ there"):
+        session.run(None, {**feeds, "t": feeds["t"][:1]})

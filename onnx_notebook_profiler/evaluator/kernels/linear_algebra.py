@@ -6,17 +6,30 @@ inverses are LAPACK's, whose work space no hook sees.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
-from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, TensorSpec
+from onnx_notebook_profiler.errors import UnsupportedOperatorError
+from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
 from onnx_notebook_profiler.evaluator.kernels._rows import row_type
 from onnx_notebook_profiler.evaluator.kernels._shared import element_type, operands
 from onnx_notebook_profiler.evaluator.registry import register
 
 __all__ = ["BitCast", "CDist", "Determinant", "Inverse"]
+
+_METRICS: Final = ("euclidean", "sqeuclidean")
+_NARROW: Final[Mapping[str, int]] = {
+    "int2": 2,
+    "uint2": 2,
+    "int4": 4,
+    "uint4": 4,
+    "float4_e2m1fn": 4,
+    "float6_e2m3fn": 6,
+    "float6_e3m2fn": 6,
+}
+"""Bits of types that have a byte for each element here."""
 
 
 def _squares(x: Array, name: str) -> Array:
@@ -60,6 +73,12 @@ class Inverse(Kernel):
 class CDist(Kernel):
     """A [M, K], B [N, K] -> distances of all pairs [M, N], euclidean or squared."""
 
+    def __init__(self, spec: NodeSpec) -> None:
+        super().__init__(spec)
+        self._metric = str(spec.attributes.get("metric", "sqeuclidean"))
+        if self._metric not in _METRICS:
+            raise UnsupportedOperatorError(f"CDist by {self._metric!r}: expected one of {_METRICS}")
+
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """One number for each pair."""
         a, b = operands(self.spec, inputs, 2)
@@ -78,8 +97,12 @@ class CDist(Kernel):
         np.add(y, np.einsum("ij,ij->i", a, a)[:, None], y)
         np.add(y, np.einsum("ij,ij->i", b, b), y)
         np.maximum(y, 0, out=y)
-        if str(self.spec.attributes.get("metric", "sqeuclidean")) == "euclidean":
+        if self._metric == "euclidean":
             np.sqrt(y, y)
+
+
+def _bits(dtype: np.dtype[Any]) -> int:
+    return _NARROW.get(dtype.name, dtype.itemsize * 8)
 
 
 @register("BitCast", since_version=26)
@@ -90,8 +113,13 @@ class BitCast(Kernel):
         """The input's shape."""
         (x,) = operands(self.spec, inputs, 1)
         dtype = element_type(int(self.spec.attributes["to"]))
-        if dtype.itemsize != x.dtype.itemsize or "O" in (dtype.char, x.dtype.char):
-            raise ValueError(f"BitCast: {x.dtype} and {dtype} have different widths")
+        if "O" in (dtype.char, x.dtype.char):
+            raise ValueError("BitCast is not for strings")
+        if _bits(dtype) != _bits(x.dtype):
+            raise ValueError(
+                f"BitCast expects types of one width, got {x.dtype} of {_bits(x.dtype)} bits and {dtype} of "
+                f"{_bits(dtype)}"
+            )
         return (TensorSpec(x.shape, dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from onnx import TensorProto
@@ -19,7 +19,7 @@ from onnx_notebook_profiler.evaluator.kernels._shared import normalized_axis, op
 from onnx_notebook_profiler.evaluator.kernels.cast import Cast
 from onnx_notebook_profiler.evaluator.registry import find_kernel, register
 
-__all__ = ["OldBinary", "OldCast", "OldGemm", "OldPRelu", "OldTile"]
+__all__ = ["OldBinary", "OldCast", "OldGemm", "OldPRelu", "OldPower", "OldTile"]
 
 _TODAY = 7
 
@@ -55,7 +55,6 @@ class _Wrapped(Kernel):
 @register("Sub", since_version=1)
 @register("Mul", since_version=1)
 @register("Div", since_version=1)
-@register("Pow", since_version=1)
 @register("And", since_version=1)
 @register("Or", since_version=1)
 @register("Xor", since_version=1)
@@ -64,6 +63,19 @@ class _Wrapped(Kernel):
 @register("Less", since_version=1)
 class OldBinary(_Wrapped):
     """A and B of one shape, or with ``broadcast`` B along the axes of A from ``axis`` on, by default the last ones."""
+
+    in_place: ClassVar[tuple[int, ...]] = (0, 1)
+
+    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
+        """The shape of A, to which B has to fit."""
+        a, b = operands(self.spec, inputs, 2)
+        specs = super().infer(inputs)
+        if specs[0].shape != a.shape:
+            raise ValueError(
+                f"{self.spec.op_type} of opset {self.spec.opset} broadcasts B to A, got {list(a.shape)} and "
+                f"{list(b.shape)}"
+            )
+        return specs
 
     def aligned(self, inputs: Sequence[Any]) -> list[Any]:
         """B with ones for the axes of A that come after its own."""
@@ -79,12 +91,22 @@ class OldBinary(_Wrapped):
         if axis is None:
             return [a, b]
         first = normalized_axis(self.spec, int(axis), a.ndim)
-        return [a, b.reshape(*b.shape, *[1] * max(0, a.ndim - first - b.ndim))]
+        missing = a.ndim - first - b.ndim
+        return [a, b if missing <= 0 else b.reshape(*b.shape, *[1] * missing)]
+
+
+@register("Pow", since_version=1)
+class OldPower(OldBinary):
+    """As the others; exponents are read again after the first results."""
+
+    in_place: ClassVar[tuple[int, ...]] = (0,)
 
 
 @register("PRelu", since_version=1)
 class OldPRelu(_Wrapped):
     """X [N, C, ...] with one slope, or one for each channel."""
+
+    in_place: ClassVar[tuple[int, ...]] = (0,)
 
     def aligned(self, inputs: Sequence[Any]) -> list[Any]:
         """The slopes as a column."""
@@ -103,7 +125,7 @@ class OldGemm(_Wrapped):
 class OldTile(_Wrapped):
     """``tiles`` copies along one axis."""
 
-    value_inputs = (1, 2)
+    value_inputs: ClassVar[tuple[int, ...]] = (1, 2)
 
     def aligned(self, inputs: Sequence[Any]) -> list[Any]:
         """A repetition for each axis."""

@@ -49,7 +49,7 @@ class Optimizer(Kernel):
         rate, step, *values = inputs
         count = len(values) // self._parts
         for number in range(count):
-            results = self._step(float(rate), int(step), values[number::count])
+            results = self._step(float(rate.item()), int(step.item()), values[number::count])
             for output, result in zip(outputs[number::count], results, strict=True):
                 if output is not None:
                     output[...] = result

@@ -1,18 +1,26 @@
 """Random numbers: RandomNormal, RandomUniform, their Like forms, Multinomial and Bernoulli.
 
 https://onnx.ai/onnx/operators/ under these names. With a ``seed`` each run draws the same numbers, from numpy's PCG64;
-without one they are new each time. No other runtime draws the same. Scratch: the numbers in float64.
+without one they are new each time. No other runtime draws the same. Scratch: a block of numbers; for Multinomial the
+sums of all probabilities and the draws, in float64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, TensorSpec
-from onnx_notebook_profiler.evaluator.kernels._shared import element_type, operands
+from onnx_notebook_profiler.evaluator.kernels._shared import (
+    BFLOAT16,
+    BLOCK,
+    FLOAT32,
+    FLOAT64,
+    element_type,
+    operands,
+)
 from onnx_notebook_profiler.evaluator.registry import register
 
 __all__ = ["Bernoulli", "Multinomial", "RandomTensor"]
@@ -32,6 +40,11 @@ class _Random(Kernel):
         return element_type(number) if number else fallback
 
 
+def _blocks(size: int) -> Iterator[slice]:
+    for start in range(0, size, BLOCK):
+        yield slice(start, min(start + BLOCK, size))
+
+
 @register("RandomNormal", since_version=1)
 @register("RandomUniform", since_version=1)
 @register("RandomNormalLike", since_version=1)
@@ -43,23 +56,25 @@ class RandomTensor(_Random):
         """The shape as given."""
         if self.spec.op_type.endswith("Like"):
             (x,) = operands(self.spec, inputs, 1)
-            fallback = x.dtype if x.dtype.kind == "f" else np.dtype(np.float32)
+            fallback = x.dtype if x.dtype.kind == "f" or x.dtype == BFLOAT16 else FLOAT32
             return (TensorSpec(x.shape, self.wanted_type(fallback)),)
         shape = tuple(int(size) for size in self.spec.attributes["shape"])
-        return (TensorSpec(shape, self.wanted_type(np.dtype(np.float32))),)
+        return (TensorSpec(shape, self.wanted_type(FLOAT32)),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:  # noqa: ARG002
         """Draw."""
-        (y,) = outputs
         attributes, generator = self.spec.attributes, self.generator()
+        draw: Callable[[float, float, int], Array]
         if "Normal" in self.spec.op_type:
-            center, width = attributes.get("mean", 0.0), attributes.get("scale", 1.0)
-            value = generator.normal(center, width, y.shape)
+            draw = generator.normal
+            first, second = attributes.get("mean", 0.0), attributes.get("scale", 1.0)
         else:
-            value = generator.uniform(
-                attributes.get("low", 0.0), attributes.get("high", 1.0), y.shape
-            )
-        np.copyto(y, value, casting="unsafe")
+            draw = generator.uniform
+            first, second = attributes.get("low", 0.0), attributes.get("high", 1.0)
+        target = outputs[0].reshape(-1)
+        for part in _blocks(target.size):
+            value = draw(first, second, part.stop - part.start)
+            np.copyto(target[part], value, casting="unsafe")
 
 
 @register("Bernoulli", since_version=15)
@@ -73,8 +88,10 @@ class Bernoulli(_Random):
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Draw and compare."""
-        drawn = self.generator().random(inputs[0].shape)
-        np.copyto(outputs[0], drawn < inputs[0].astype(np.float64), casting="unsafe")
+        generator, chances, target = self.generator(), inputs[0].reshape(-1), outputs[0].reshape(-1)
+        for part in _blocks(target.size):
+            drawn = generator.random(part.stop - part.start) < chances[part].astype(FLOAT64)
+            np.copyto(target[part], drawn, casting="unsafe")
 
 
 @register("Multinomial", since_version=7)
@@ -90,8 +107,25 @@ class Multinomial(_Random):
         return (TensorSpec((x.shape[0], count), self.wanted_type(np.dtype(np.int32))),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """By the Gumbel trick: the greatest of log probability and noise."""
-        x, (y,) = inputs[0].astype(np.float64), outputs
-        generator = self.generator()
-        for sample in range(y.shape[1]):
-            y[:, sample] = (x + generator.gumbel(size=x.shape)).argmax(axis=1)
+        """Where a draw falls among the sums of the probabilities.
+
+        All rows are searched at once: row r has the numbers from r to r + 1.
+        """
+        (y,) = outputs
+        sums = inputs[0].astype(FLOAT64)
+        if not y.size:
+            return
+        rows, classes = sums.shape
+        if not classes:
+            raise ValueError("Multinomial expects one class or more, got none")
+        sums -= sums.max(axis=1, keepdims=True)
+        np.exp(sums, sums)
+        np.cumsum(sums, axis=1, out=sums)
+        sums /= sums[:, -1:]
+        begins = np.arange(rows, dtype=FLOAT64)[:, None]
+        sums += begins
+        draws: Any = self.generator().random(y.shape)
+        draws += begins
+        np.minimum(draws, np.nextafter(begins + 1, 0), out=draws)
+        found = np.searchsorted(sums.reshape(-1), draws.reshape(-1), side="right")
+        y[...] = found.reshape(y.shape) - np.arange(rows)[:, None] * classes

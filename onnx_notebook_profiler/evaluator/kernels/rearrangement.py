@@ -12,6 +12,9 @@ import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
 from onnx_notebook_profiler.evaluator.kernels._shared import (
+    BLOCK,
+    INT64,
+    chosen_bits,
     integers,
     normalized_axes,
     normalized_axis,
@@ -30,6 +33,8 @@ __all__ = [
 ]
 
 _MS: Final = "com.microsoft"
+_ROWS: Final = 32
+"""Rows of a triangle that are copied together."""
 
 
 class _Blocks(Kernel):
@@ -40,6 +45,10 @@ class _Blocks(Kernel):
         self.block = int(spec.attributes["blocksize"])
         if self.block < 1:
             raise ValueError(f"{spec.op_type}: blocksize is 1 or more, got {self.block}")
+        mode = spec.attributes.get("mode", "DCR")
+        if mode not in {"DCR", "CRD"}:
+            raise ValueError(f"{spec.op_type} expects mode DCR or CRD, got {mode!r}")
+        self.channels_first = mode == "CRD"
 
     def _image(self, inputs: Sequence[Array | None]) -> Array:
         (x,) = operands(self.spec, inputs, 1)
@@ -65,7 +74,7 @@ class DepthToSpace(_Blocks):
         x, (y,), b = inputs[0], outputs, self.block
         n, c, h, w = x.shape
         depth = c // (b * b)
-        if self.spec.attributes.get("mode", "DCR") == "CRD":
+        if self.channels_first:
             source = x.reshape(n, depth, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
         else:
             source = x.reshape(n, b, b, depth, h, w).transpose(0, 3, 4, 1, 5, 2)
@@ -89,7 +98,7 @@ class SpaceToDepth(_Blocks):
         x, (y,), b = inputs[0], outputs, self.block
         n, c, h, w = x.shape
         source = x.reshape(n, c, h // b, b, w // b, b)
-        if self.spec.attributes.get("mode", "DCR") == "CRD":
+        if self.channels_first:
             np.copyto(y.reshape(n, c, b, b, h // b, w // b), source.transpose(0, 1, 3, 5, 2, 4))
         else:
             np.copyto(y.reshape(n, b, b, c, h // b, w // b), source.transpose(0, 3, 5, 1, 2, 4))
@@ -140,18 +149,31 @@ class Trilu(Kernel):
         return (TensorSpec(x.shape, x.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """Copy where the mask is true."""
+        """By the bits of each element; of large matrices in rectangles, with a mask for the squares on the diagonal."""
         x, (y,) = inputs[0], outputs
         shift = integers(inputs, 1)
-        k = shift[0] if shift else 0
         rows, columns = x.shape[-2:]
-        k = max(-rows - 1, min(columns + 1, k))
-        if self.spec.attributes.get("upper", 1):
-            mask = ~np.tri(rows, columns, k - 1, np.bool_)
-        else:
-            mask = np.tri(rows, columns, k, np.bool_)
-        y.fill(0)
-        np.copyto(y, x, where=mask)
+        k = max(-rows - 1, min(columns + 1, shift[0] if shift else 0))
+        upper = bool(self.spec.attributes.get("upper", 1))
+        first = k if upper else k + 1  # of the columns beyond the border, in row 0
+        if rows * columns <= BLOCK and y.itemsize <= INT64.itemsize:
+            mask = np.arange(columns) >= np.arange(first, first + rows)[:, None]
+            bits = chosen_bits(mask if upper else ~mask, y.itemsize)
+            np.bitwise_and(x.view(bits.dtype), bits, y.view(bits.dtype))
+            return
+        for start in range(0, rows, _ROWS):
+            stop = min(start + _ROWS, rows)
+            low, high = (max(0, min(columns, first + row)) for row in (start, stop - 1))
+            band, source = y[..., start:stop, :], x[..., start:stop, :]
+            left, right = (slice(0, low), slice(high, None))
+            kept, dropped = (right, left) if upper else (left, right)
+            band[..., dropped] = 0
+            band[..., kept] = source[..., kept]
+            if low < high:
+                beyond = np.arange(low, high) >= np.arange(start + first, stop + first)[:, None]
+                square = band[..., low:high]
+                square[...] = 0
+                np.copyto(square, source[..., low:high], where=beyond if upper else ~beyond)
 
 
 @register("OneHot", since_version=9)
@@ -236,16 +258,20 @@ class CenterCropPad(Kernel):
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """The given lengths along the axes."""
         x, _ = operands(self.spec, inputs, 2)
-        wanted = integers(inputs, 1) or []
+        wanted, axes = integers(inputs, 1) or [], self._axes(x.ndim)
+        if len(wanted) != len(axes) or min(wanted, default=0) < 0:
+            raise ValueError(
+                f"CenterCropPad expects {len(axes)} lengths of 0 or more, got {list(wanted)}"
+            )
         shape = list(x.shape)
-        for axis, length in zip(self._axes(x.ndim), wanted, strict=True):
+        for axis, length in zip(axes, wanted, strict=True):
             shape[axis] = length
         return (TensorSpec(tuple(shape), x.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """Zeros, then one copy."""
+        """Zeros or empty strings, then one copy."""
         x, (y,) = inputs[0], outputs
-        y.fill(0)
+        y.fill("" if y.dtype.kind == "O" else 0)
         source, target = [], []
         for size, length in zip(x.shape, y.shape, strict=True):
             cut, gap = max(0, size - length) // 2, max(0, length - size) // 2

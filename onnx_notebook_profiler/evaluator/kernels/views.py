@@ -14,7 +14,6 @@ import numpy as np
 from onnx_notebook_profiler.errors import UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
 from onnx_notebook_profiler.evaluator.kernels._shared import (
-    BOOL,
     integers,
     normalized_axes,
     operands,
@@ -143,40 +142,3 @@ class Identity(_View):
         if not isinstance(x, np.ndarray):
             raise UnsupportedOperatorError("Identity of a value that is no tensor")
         return (TensorSpec(x.shape, x.dtype),)
-
-
-@register("Dropout", since_version=1)
-class Dropout(Kernel):
-    """At inference: the tensor as it is, and a mask that is true everywhere.
-
-    A node that asks for training is left to others.
-    """
-
-    value_inputs: ClassVar[tuple[int, ...]] = (2,)
-
-    def __init__(self, spec: NodeSpec) -> None:
-        super().__init__(spec)
-        if spec.opset < 7 and not spec.attributes.get("is_test", 0):
-            raise UnsupportedOperatorError("Dropout in training mode (is_test is 0)")
-
-    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
-        """Shape and type of the input; the mask is bool from opset 10 on.
-
-        Raises:
-            UnsupportedOperatorError: ``training_mode`` is true.
-        """
-        x = operands(self.spec, inputs, 1)[0]
-        if any(integers(inputs, 2) or ()):
-            raise UnsupportedOperatorError("Dropout in training mode")
-        output = TensorSpec(x.shape, x.dtype)
-        mask = TensorSpec(x.shape, BOOL if self.spec.opset >= 10 else x.dtype)
-        return (output, mask)[: len(self.spec.wanted)]
-
-    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array | None]) -> None:
-        """Copy, and fill the mask; either may have no buffer."""
-        out = outputs[0]
-        if out is not None:
-            np.copyto(out, inputs[0])
-        mask = outputs[1] if len(outputs) > 1 else None
-        if mask is not None:
-            mask.fill(1)

@@ -136,14 +136,6 @@ def test_dropout_at_inference() -> None:
     same(run("Dropout", x, opset=6, is_test=1), x)
 
 
-def test_dropout_in_training_is_left_to_others() -> None:
-    x = tensor((2, 3))
-    with pytest.raises(UnsupportedOperatorError):
-        run("Dropout", x, typed.float32(0.5), np.array(True), opset=13)
-    with pytest.raises(UnsupportedOperatorError):
-        run("Dropout", x, opset=6)
-
-
 # the examples of the specification, and its clamping
 @pytest.mark.parametrize(
     ("attributes", "expected"),
