@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from onnx_notebook_profiler.errors import ModelError, UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.attributes import node_spec
 from onnx_notebook_profiler.evaluator.control_flow import Region, find_region
 from onnx_notebook_profiler.evaluator.kernel import AdoptingKernel, Array, Kernel, NodeSpec
+from onnx_notebook_profiler.evaluator.steady import mark_steady
 from onnx_notebook_profiler.evaluator.tiers import FUNCTION, OWN, KernelChoice, Tiers
 from onnx_notebook_profiler.evaluator.weights import load_weight
 from onnx_notebook_profiler.events.rows import MAX_SAMPLE, NodeCall, NodeStamp
@@ -59,10 +60,8 @@ class BodyProgram:
 
 
 Signature = Callable[[Sequence[Any]], Any]
-Single = tuple[
-    Output, Callable[..., None], "dict[Any, tuple[OutputPlan, ...]]", Callable[[Sequence[Any]], Any]
-]
-"""Output, compute, inferred and signature of an op."""
+Direct = tuple[int, int, int, str, Callable[..., None]]
+"""Slot, view, account and name of an op's only output, and its compute."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -76,8 +75,8 @@ class Op:
     outputs: tuple[Output, ...]
     is_view: bool
     """True where its first output is a view of its first input."""
-    single: Single | None
-    """Set where a kernel of ours fills one output with bytes of its own: the case that has to be fast."""
+    direct: Direct | None
+    """Set where a kernel of ours has one output, which is not written in place: the case that has to be fast."""
     output_count: int
     releases: tuple[tuple[int, int, str], ...]
     call: NodeCall
@@ -98,7 +97,11 @@ class Op:
     constant: tuple[OutputPlan, Array] | None = None
     """Its output where that is known before the run and stays inside: charged like an initializer, not copied."""
     stamp: NodeStamp | None = None
-    """For the log, where ``single`` is set and every value that is released is a tensor."""
+    """For the log, where ``direct`` or ``constant`` is set and every value that is released is a tensor."""
+    steady: bool = False
+    """True where its inputs look the same in all runs on feeds of the same shapes, see :mod:`.steady`."""
+    fixed: OutputPlan | None = None
+    """What the output of a steady node looks like on feeds of the shapes of the last run."""
     inferred: dict[Any, tuple[OutputPlan, ...]] = dataclasses.field(default_factory=dict)
     """What the outputs look like, for each signature of the inputs met so far."""
 
@@ -137,7 +140,7 @@ class Op:
         assert self.tiers is not None
         self.call = self.call._replace(tier=self.tiers.tier)
         self.inferred.clear()
-        self.single = self.constant = self.stamp = None
+        self.direct = self.constant = self.stamp = self.fixed = None
         if isinstance(kernel, AdoptingKernel):
             self.kernel, self.adopting, self.reuse = None, kernel, ()
             self.signature = _signature(self.slots, ())
@@ -150,10 +153,25 @@ class Op:
             value = kernel.constant
             self.constant = (_plan_output(value.shape, value.dtype), value)
             self._make_stamp()
-        elif self.output_count == 1 and self.outputs and not self.is_view and not self.reuse:
-            self.single = (self.outputs[0], kernel.compute, self.inferred, self.signature)
-            if ABSENT not in self.slots:
-                self._make_stamp()
+        else:
+            self._make_direct(kernel)
+
+    def mark(self, *, steady: bool) -> None:
+        """Say whether its inputs look the same in all runs on feeds of the same shapes."""
+        self.steady, self.fixed = steady, None
+        if self.kernel is not None and self.constant is None:
+            self._make_direct(self.kernel)
+
+    def _make_direct(self, kernel: Kernel) -> None:
+        self.direct = self.stamp = None
+        if self.output_count != 1 or not self.outputs or self.reuse:
+            return
+        if self.is_view and not self.steady:
+            return  # what comes may be a sequence
+        (output,) = self.outputs
+        self.direct = (output.slot, output.view, output.account, output.name, kernel.compute)
+        if ABSENT not in self.slots:
+            self._make_stamp()
 
     def _make_stamp(self) -> None:
         removed = tuple(name for _, _, name in self.releases)
@@ -180,9 +198,23 @@ class Program:
     roots: dict[int, int]
     template: list[Any]
     """The values of a graph before it runs: the constants, and None."""
+    fed: frozenset[int]
+    """Slots of inputs that are tensors for certain; none in a body."""
+
+    def mark_steady(self) -> None:
+        """Find the nodes whose inputs look the same in all runs on feeds of the same shapes."""
+        if self.fed:
+            weights = {slot for slot, name, _ in self.weights if name not in self.plan.inputs}
+            mark_steady(self.ops, self.fed | weights, weights)
+
+    def forget_plans(self) -> None:
+        """Drop what was fixed for the shapes of the last feeds."""
+        for op in self.ops:
+            op.fixed = None
 
     def forget_shapes(self) -> None:
         """Drop every inferred output, for feeds of other types than before."""
+        self.forget_plans()
         for op in self.ops:
             op.inferred.clear()
             for body in op.bodies:
@@ -201,15 +233,26 @@ class Building:
 
 
 def build_program(
-    plan: GraphPlan, folder: Path | None, *, kernels: KernelChoice = "auto", inplace: bool = False
+    plan: GraphPlan,
+    folder: Path | None,
+    *,
+    kernels: KernelChoice = "auto",
+    inplace: bool = False,
+    tensors: Iterable[str] = (),
 ) -> Program:
     """Find a kernel for each step of *plan* and load its constants.
+
+    Args:
+        tensors: Inputs that are tensors for certain, of which each run says the shape.
 
     Raises:
         UnsupportedOperatorError: A node has no implementation; the message names it.
         ModelError: A constant cannot be read.
     """
-    return _build(plan, Building(folder, kernels, inplace), {})
+    fed = frozenset(plan.slots[name] for name in tensors)
+    program = dataclasses.replace(_build(plan, Building(folder, kernels, inplace), {}), fed=fed)
+    program.mark_steady()
+    return program
 
 
 def _build(plan: GraphPlan, building: Building, outer: Mapping[str, Array]) -> Program:
@@ -228,7 +271,7 @@ def _build(plan: GraphPlan, building: Building, outer: Mapping[str, Array]) -> P
     template: list[Any] = [None] * (plan.value_count + 1)
     for slot, _, value in weights:
         template[slot] = value
-    return Program(plan, ops, weights, roots, template)
+    return Program(plan, ops, weights, roots, template, frozenset())
 
 
 def _build_op(
@@ -269,7 +312,7 @@ def _build_op(
         fetch=_fetcher(slots),
         outputs=outputs,
         is_view=bool(step.views) and step.views[0] != ABSENT,
-        single=None,
+        direct=None,
         output_count=len(step.outputs),
         releases=tuple((going.slot, going.frees, going.name) for going in step.releases),
         call=NodeCall(
