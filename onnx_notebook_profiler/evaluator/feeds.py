@@ -29,11 +29,6 @@ class FeedCheck:
         ]
         self._plain = {name: _plain_tensor(kind) for name, kind in self._declared.items()}
 
-    @property
-    def tensors(self) -> list[str]:
-        """The inputs that are declared to be tensors of numbers."""
-        return [name for name, plain in self._plain.items() if plain is not None]
-
     def __call__(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """The feeds in their own order, tensors as C-contiguous numpy arrays.
 

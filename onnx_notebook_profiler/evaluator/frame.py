@@ -104,7 +104,13 @@ class Frame:
     # nodes
 
     def output_plans(self, op: Op, inputs: Sequence[Any]) -> tuple[OutputPlan, ...]:
-        """What the outputs look like; nothing where the kernel gave up and another tier has the node now."""
+        """What the outputs look like.
+
+        Nothing for a sequence or an absent optional that is passed on, and where the kernel gave up and another tier
+        has the node now.
+        """
+        if op.is_view and not isinstance(inputs[0], np.ndarray):
+            return ()
         key = op.signature(inputs)
         plans = op.inferred.get(key) or op.infer(inputs, key)
         if not plans:
@@ -115,10 +121,6 @@ class Frame:
 
     def compute(self, op: Op, inputs: Sequence[Any]) -> None:
         """Ask what the outputs look like, have their bytes granted, fill them."""
-        if op.is_view and not isinstance(inputs[0], np.ndarray):
-            # A sequence or an absent optional, passed on.
-            self.values[op.outputs[0].slot] = inputs[0]
-            return
         plans = self.output_plans(op, inputs)
         if not plans:
             self.take_results(op, inputs)
@@ -168,6 +170,9 @@ class Frame:
 
     def take_results(self, op: Op, inputs: Sequence[Any]) -> None:
         """Compute first, then take the results over; a tier that does not do the case gives way to the next one."""
+        if op.is_view and not isinstance(inputs[0], np.ndarray):
+            self.values[op.outputs[0].slot] = inputs[0]
+            return
         while op.adopting is not None:
             try:
                 results = op.adopting.call(inputs)
@@ -225,11 +230,12 @@ class Frame:
         try:
             for outer, slot in body.captures:
                 inner.values[slot] = self.values[outer]
-            for name, (value, buffer) in zip(body.program.plan.inputs, inputs, strict=False):
-                slot = body.program.plan.slots[name]
+            for (name, slot), (value, buffer) in zip(body.inputs, inputs, strict=False):
                 inner.buffers[slot] = buffer
                 inner.add_input(slot, name, value, 0)
-            inner.add_weights(frozenset(body.program.plan.inputs[: len(inputs)]))
+            if body.program.weights:
+                inner.add_weights(frozenset(name for name, _ in body.inputs[: len(inputs)]))
+            body.program.meet(inner.values)
             execute(inner)
             return inner.hand_over()
         finally:

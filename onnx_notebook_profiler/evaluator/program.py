@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,9 @@ _executor_ids = itertools.count(1)
 _KEPT_SIGNATURES = 1024
 """Input shapes for which a node keeps its outputs' shapes; a session that sees more starts over."""
 
+_DIFFERENT: Any = None
+"""Stands for the shape of a sequence, which may hold other tensors each time."""
+
 OutputPlan = tuple[tuple[int, ...], Any, int, bool]
 """(shape, dtype, bytes, few numbers) of an output; strings and objects have 0 bytes. Few: so many as an event keeps."""
 
@@ -55,6 +58,8 @@ class BodyProgram:
 
     name: str
     program: Program
+    inputs: tuple[tuple[str, int], ...]
+    """Name and slot of each input of the body."""
     captures: tuple[tuple[int, int], ...]
     graph: GraphProto | None
 
@@ -99,9 +104,9 @@ class Op:
     stamp: NodeStamp | None = None
     """For the log, where ``direct`` or ``constant`` is set and every value that is released is a tensor."""
     steady: bool = False
-    """True where its inputs look the same in all runs on feeds of the same shapes, see :mod:`.steady`."""
+    """True where its inputs look the same whenever what comes from outside has the same shapes."""
     fixed: OutputPlan | None = None
-    """What the output of a steady node looks like on feeds of the shapes of the last run."""
+    """What the output of a steady node looks like with the shapes that came last."""
     inferred: dict[Any, tuple[OutputPlan, ...]] = dataclasses.field(default_factory=dict)
     """What the outputs look like, for each signature of the inputs met so far."""
 
@@ -157,7 +162,7 @@ class Op:
             self._make_direct(kernel)
 
     def mark(self, *, steady: bool) -> None:
-        """Say whether its inputs look the same in all runs on feeds of the same shapes."""
+        """Say whether its inputs look the same whenever what comes from outside has the same shapes."""
         self.steady, self.fixed = steady, None
         if self.kernel is not None and self.constant is None:
             self._make_direct(self.kernel)
@@ -188,7 +193,7 @@ def _plan_output(shape: Sequence[int], dtype: np.dtype[Any]) -> OutputPlan:
     return (sizes, dtype, nbytes, count <= MAX_SAMPLE and not text)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class Program:
     """The ops of a graph, its constants, and for each value with a buffer the slot that owns it."""
 
@@ -198,14 +203,37 @@ class Program:
     roots: dict[int, int]
     template: list[Any]
     """The values of a graph before it runs: the constants, and None."""
-    fed: frozenset[int]
-    """Slots of inputs that are tensors for certain; none in a body."""
+    given: tuple[int, ...]
+    """Slots of what comes from outside: inputs and captured values."""
+    fixed: frozenset[int]
+    """Slots of constants, captured ones included, which no feed replaces."""
+    types: list[Any] = dataclasses.field(default_factory=list)
+    """Types of the values that came from outside last."""
+    shapes: list[Any] = dataclasses.field(default_factory=list)
+    """Their shapes."""
 
     def mark_steady(self) -> None:
-        """Find the nodes whose inputs look the same in all runs on feeds of the same shapes."""
-        if self.fed:
-            weights = {slot for slot, name, _ in self.weights if name not in self.plan.inputs}
-            mark_steady(self.ops, self.fed | weights, weights)
+        """Find the nodes whose inputs look the same whenever what comes from outside has the same shapes."""
+        mark_steady(self.ops, self.fixed.union(self.given), self.fixed)
+
+    def meet(self, values: Sequence[Any]) -> None:
+        """See what comes from outside, and forget what was worked out for other types or shapes."""
+        types: list[Any] = []
+        shapes: list[Any] = []
+        for slot in self.given:
+            value = values[slot]
+            if isinstance(value, np.ndarray):
+                types.append(value.dtype)
+                shapes.append(value.shape)
+            else:
+                types.append(type(value))
+                shapes.append(_DIFFERENT)
+        if types != self.types:
+            self.forget_shapes()
+            self.types = types
+        elif shapes != self.shapes or _DIFFERENT in shapes:
+            self.forget_plans()
+        self.shapes = shapes
 
     def forget_plans(self) -> None:
         """Drop what was fixed for the shapes of the last feeds."""
@@ -233,26 +261,15 @@ class Building:
 
 
 def build_program(
-    plan: GraphPlan,
-    folder: Path | None,
-    *,
-    kernels: KernelChoice = "auto",
-    inplace: bool = False,
-    tensors: Iterable[str] = (),
+    plan: GraphPlan, folder: Path | None, *, kernels: KernelChoice = "auto", inplace: bool = False
 ) -> Program:
     """Find a kernel for each step of *plan* and load its constants.
-
-    Args:
-        tensors: Inputs that are tensors for certain, of which each run says the shape.
 
     Raises:
         UnsupportedOperatorError: A node has no implementation; the message names it.
         ModelError: A constant cannot be read.
     """
-    fed = frozenset(plan.slots[name] for name in tensors)
-    program = dataclasses.replace(_build(plan, Building(folder, kernels, inplace), {}), fed=fed)
-    program.mark_steady()
-    return program
+    return _build(plan, Building(folder, kernels, inplace), {})
 
 
 def _build(plan: GraphPlan, building: Building, outer: Mapping[str, Array]) -> Program:
@@ -271,7 +288,11 @@ def _build(plan: GraphPlan, building: Building, outer: Mapping[str, Array]) -> P
     template: list[Any] = [None] * (plan.value_count + 1)
     for slot, _, value in weights:
         template[slot] = value
-    return Program(plan, ops, weights, roots, template, frozenset())
+    given = tuple(plan.slots[name] for name in (*plan.inputs, *plan.captures))
+    fixed = frozenset(plan.slots[name] for name in constants if name in plan.slots)
+    program = Program(plan, ops, weights, roots, template, given, fixed)
+    program.mark_steady()
+    return program
 
 
 def _build_op(
@@ -365,7 +386,9 @@ def _bodies(
     def build(body: Body) -> BodyProgram:
         known = {} if step.is_call else constants
         program = _build(body.plan, building, known)
-        return BodyProgram(body.name, program, body.captures, graphs.get(body.name))
+        slots = body.plan.slots
+        inputs = tuple((name, slots[name]) for name in body.plan.inputs)
+        return BodyProgram(body.name, program, inputs, body.captures, graphs.get(body.name))
 
     return tuple(build(body) for body in step.bodies)
 

@@ -118,17 +118,11 @@ class ReferenceEvaluator:
         self.copy_initializers = copy_initializers
         self._check_feeds = FeedCheck(self.model)
         self._program: Program = build_program(
-            self.plan,
-            self.model.folder,
-            kernels=kernels,
-            inplace=inplace,
-            tensors=self._check_feeds.tensors,
+            self.plan, self.model.folder, kernels=kernels, inplace=inplace
         )
         self._weight_names = frozenset(self.plan.initializers)
         self._output_names = frozenset(self.plan.outputs)
         self._log = EventLog()
-        self._feed_types: list[Any] = []
-        self._feed_shapes: list[Any] = []
         self._charges: list[Buffer | None] = []
         """Buffers of initializers and outputs of the last run."""
 
@@ -236,7 +230,6 @@ class ReferenceEvaluator:
         self._settle()
         if log is not None:
             log.clear()
-        self._check_types(given)
         run = Run(
             execution=execution or Unaccounted(),
             io=io or Unaccounted(),
@@ -255,6 +248,7 @@ class ReferenceEvaluator:
                 for name, value in given.items():
                     frame.add_input(self.plan.slots[name], name, *_own(value, feeds[name], run))
                 frame.add_weights(frozenset(given))
+                self._program.meet(frame.values)
                 execute(frame)
                 return self._export(frame, wanted)
         finally:
@@ -290,21 +284,6 @@ class ReferenceEvaluator:
         """Take back what the last run left charged: its initializers and its outputs."""
         charges, self._charges = self._charges, []
         free_all(charges)
-
-    def _check_types(self, given: Mapping[str, Any]) -> None:
-        """What was worked out holds for one combination of input types, some of it for one of their shapes alone."""
-        types: list[Any] = []
-        shapes: list[Any] = []
-        for name, value in given.items():
-            tensor = isinstance(value, np.ndarray)
-            types.append((name, value.dtype if tensor else type(value)))
-            shapes.append(value.shape if tensor else None)
-        if types != self._feed_types:
-            self._program.forget_shapes()
-            self._feed_types = types
-        elif shapes != self._feed_shapes:
-            self._program.forget_plans()
-        self._feed_shapes = shapes
 
     def _node_observer(self, observers: tuple[Observer, ...]) -> Callable[[Op, Scope], None] | None:
         progress = next((one.progress for one in reversed(observers) if one.progress), None)

@@ -1,8 +1,8 @@
-"""Which nodes see the same shapes in every run on feeds of the same shapes: their outputs are worked out once.
+"""Which nodes see the same shapes whenever what comes from outside has the same: their outputs are worked out once.
 
-A shape follows from the shapes of the feeds through every kernel that infers it from shapes alone, and through one that
-reads values where those follow from shapes too, as the numbers that Shape gives do. What other tiers, bodies and
-operators such as NonZero return is known only when it is there.
+A shape follows from those of a graph's inputs and captured values through every kernel that infers it from shapes
+alone, and through one that reads values where those follow from shapes too, as the numbers that Shape gives do. What
+other tiers, bodies and operators such as NonZero return is known only when it is there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def mark_steady(ops: Iterable[Op], shaped: Iterable[int], valued: Iterable[int])
 
     Args:
         ops: The nodes of a graph, in order.
-        shaped: Slots of tensors whose shape is that of a feed, or fixed.
+        shaped: Slots of values that come from outside, and of constants.
         valued: Slots of tensors whose numbers are fixed.
     """
     shaped, valued = {*shaped, ABSENT}, {*valued, ABSENT}
