@@ -52,7 +52,7 @@ BY_ROWS = {
     *("BiasAdd", "BiasDropout", "BiasGelu", "BiasSoftmax", "GroupNormalization"),
     *("InstanceNormalization", "LayerNormalization", "MeanVarianceNormalization"),
     *("RMSNormalization", "SimplifiedLayerNormalization", "SkipLayerNormalization"),
-    *("SkipSimplifiedLayerNormalization", "SwiGLU"),
+    *("SkipSimplifiedLayerNormalization", "SwiGLU", "RotaryEmbedding", "NGramRepeatBlock"),
 }
 
 
