@@ -66,6 +66,8 @@ class BiasedActivation(Kernel):
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Block by block."""
         x, y = inputs[0], outputs[0]
+        if not x.size:
+            return
         bias = given(inputs, 1)
         wide, width = row_type(x.dtype), 1 if bias is None else x.shape[-1]
         source, target = x.reshape(-1, width), y.reshape(-1, width)
@@ -115,7 +117,7 @@ class BiasAdd(Kernel):
         y, mask = outputs[0], given(outputs, 1)
         if mask is not None:
             mask.fill(1)
-        if y is None:
+        if y is None or not x.size:
             return
         width, wide = (x.shape[-1] if x.ndim else 1), row_type(x.dtype)
         source, target = x.reshape(-1, width), y.reshape(-1, width)
@@ -159,6 +161,8 @@ class BiasSplitGelu(Kernel):
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Block by block."""
         x, bias = inputs
+        if not x.size:
+            return
         width = x.shape[-1]
         source, target = x.reshape(-1, width), outputs[0].reshape(-1, width // 2)
         wide = row_type(x.dtype)
