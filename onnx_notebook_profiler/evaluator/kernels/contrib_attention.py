@@ -136,13 +136,19 @@ class ContribAttention(Kernel):
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """One product for all three, then the cache, the mask and the core."""
-        x, weights, bias, mask, past, extra = [*inputs, *[None] * 4][:6]
-        sizes = _sizes(self.spec, weights, self._heads)
-        made = _projected(x, weights, bias)
-        q, k, v = _split(made, sizes, self._heads)
+        x, weights, bias = inputs[:3]
+        self.attend(_projected(x, weights, bias), weights, inputs, outputs)
+
+    def attend(
+        self, made: Array, weights: Array, inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> None:
+        """What comes after the projection *made* [B, S, sum of sizes]."""
+        mask, past, extra = (given(inputs, position) for position in (3, 4, 5))
+        items, queries = made.shape[:2]
+        q, k, v = _split(made, _sizes(self.spec, weights, self._heads), self._heads)
         y, present = [*outputs, None][:2]
         before = self._before(inputs)
-        keys = before + x.shape[1]
+        keys = before + queries
         if past is not None and past.shape[3] > before:
             if present is not None:
                 present[:, :, :, keys:] = past[:, :, :, keys:]
@@ -156,18 +162,12 @@ class ContribAttention(Kernel):
             return
         biases = []
         if mask is not None:
-            biases.append(key_bias(mask, x.shape[1], keys, x.shape[0], self._filtered))
+            biases.append(key_bias(mask, queries, keys, items, self._filtered))
         if extra is not None:
             biases.append(extra)
         rules = Rules(self._scale or 1 / math.sqrt(max(q.shape[3], 1)))
-        attend(
-            q,
-            k,
-            v,
-            heads_first(y, self._heads),
-            rules,
-            Mask(tuple(biases), before, right=self._right),
-        )
+        band = Mask(tuple(biases), before, right=self._right)
+        attend(q, k, v, heads_first(y, self._heads), rules, band)
 
 
 class _Packed(Kernel):

@@ -21,7 +21,7 @@ from onnx_notebook_profiler.evaluator.kernels._rows import (
 from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, given, operands
 from onnx_notebook_profiler.evaluator.registry import register
 
-__all__ = ["EmbedLayerNormalization", "SkipLayerNormalization"]
+__all__ = ["EmbedLayerNormalization", "QEmbedLayerNormalization", "SkipLayerNormalization"]
 
 _MS: Final = "com.microsoft"
 
@@ -214,6 +214,33 @@ class EmbedLayerNormalization(Kernel):
             (_wide(gamma, wide), _wide(beta, wide)),
             center=True,
         )
+
+
+@register("QEmbedLayerNormalization", since_version=1, domain="com.microsoft")
+class QEmbedLayerNormalization(EmbedLayerNormalization):
+    """The same of tables of eight bits, each with scale and zero point; they are taken to float32 as wholes."""
+
+    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
+        """Output [N, S, H] of the scales' type, mask_index [N]."""
+        words, scale = inputs[2], given(inputs, 8)
+        if words is None or scale is None:
+            raise ValueError(
+                "QEmbedLayerNormalization expects word_embedding_quant with a word_embedding_scale"
+            )
+        table = np.broadcast_to(np.zeros((), scale.dtype), words.shape)
+        return super().infer([*inputs[:2], table])
+
+    def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """(table - zero point) * scale, then as the base."""
+        plain: list[Any] = [inputs[0], inputs[1]]
+        for number in range(5):
+            table, scale, zero = (given(inputs, first + number) for first in (2, 8, 13))
+            if table is None:
+                plain.append(None)
+                continue
+            offset = np.float32(0) if zero is None else zero.astype(np.float32)
+            plain.append((table.astype(np.float32) - offset) * scale.astype(np.float32))
+        super().compute([*plain, given(inputs, 7)], outputs)
 
 
 def _repeated(places: Array, shape: tuple[int, ...]) -> Array:
