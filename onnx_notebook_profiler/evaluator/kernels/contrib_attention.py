@@ -136,8 +136,8 @@ class ContribAttention(Kernel):
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """One product for all three, then the cache, the mask and the core."""
-        x, weights, bias = inputs[:3]
-        self.attend(_projected(x, weights, bias), weights, inputs, outputs)
+        x, weights = inputs[:2]
+        self.attend(_projected(x, weights, given(inputs, 2)), weights, inputs, outputs)
 
     def attend(
         self, made: Array, weights: Array, inputs: Sequence[Any], outputs: Sequence[Any]

@@ -11,7 +11,10 @@ from onnx_notebook_profiler.symbolic.rules.watch import Watch, watch_all
 
 __all__ = ["Watch", "install_rules"]
 
-_FILES = ("aliases", "blocked", "control_flow", "fills", "probing", "slices", "texts")
+_FILES = (
+    *("aliases", "blocked", "control_flow", "fills", "numbers", "probing", "products", "regions"),
+    *("resizing", "slices", "splits", "states", "texts", "windows"),
+)
 """Their rules register themselves."""
 
 

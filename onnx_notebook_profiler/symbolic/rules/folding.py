@@ -29,7 +29,7 @@ def small_constant(value: ir.Value | None) -> np.ndarray[Any, Any] | None:
 def fold(ctx: ShapeInferenceContext, node: ir.Node) -> None:
     """Compute the outputs of a node whose inputs are all known and small, where a kernel is there for it."""
     outputs = [value for value in node.outputs if value.name]
-    if len(node.inputs) > _MAX_INPUTS or len(outputs) != 1 or outputs[0].const_value is not None:
+    if len(node.inputs) > _MAX_INPUTS or len(outputs) != 1:
         return
     inputs = []
     for value in node.inputs:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import onnx_ir as ir
 import sympy
 from onnx_shape_inference import ShapeInferenceContext, registry
 
+from onnx_notebook_profiler.symbolic.rules.folding import small_constant
+from onnx_notebook_profiler.symbolic.rules.sizes import Dim, ceil_div, dim_of, expression
+
 __all__ = ["infer_slice"]
+
+_FAR: Final = 10**9
 
 _engine_slice: Any = registry.get("", "Slice", 10)
 
@@ -34,7 +39,7 @@ def infer_slice(ctx: ShapeInferenceContext, node: ir.Node) -> None:
 
 
 def _fixed_limits(node: ir.Node, rank: int) -> dict[int, tuple[int, int, int]]:
-    """(start, end, step) of each axis that is cut forwards between fixed bounds counted from the front."""
+    """(start, end, step) of each axis that is cut between fixed bounds."""
     starts, ends, axes, steps = (
         _constant(node.inputs[position]) if position < len(node.inputs) else None
         for position in range(1, 5)
@@ -50,23 +55,44 @@ def _fixed_limits(node: ir.Node, rank: int) -> dict[int, tuple[int, int, int]]:
     return {
         axis % rank: (start, end, step)
         for start, end, axis, step in zip(starts, ends, axes, steps, strict=False)
-        if step > 0 and start >= 0 and end >= 0 and -rank <= axis < rank
+        if step and -rank <= axis < rank
     }
 
 
 def _constant(value: ir.Value | None) -> list[int] | None:
-    tensor = ir.convenience.get_const_tensor(value) if value is not None else None
-    return [int(item) for item in tensor.numpy().flatten()] if tensor is not None else None
+    found = small_constant(value)
+    return None if found is None else [int(item) for item in found.reshape(-1)]
 
 
-def _extent(size: ir.SymbolicDim, start: int, end: int, step: int) -> int | ir.SymbolicDim:
-    """How many elements lie between the bounds: max(0, ceil((min(size, end) - start) / step))."""
-    whole: Any = size._expr  # noqa: SLF001 - the engine's own expression of the dimension
-    if start == 0 and step == 1 and end >= 2**31 - 1:
-        return size
-    # A bound that no dimension reaches is left out: exporters write 10**9 and more for "to the end".
-    stop = whole if end >= 10**9 else sympy.Min(whole, end)
-    count = sympy.Max(0, sympy.floor((stop - start + step - 1) / sympy.Integer(step)))
-    if start == 0 and step == 1:
-        count = stop
-    return int(count) if count.is_Integer else ir.SymbolicDim(count)
+def _extent(size: ir.SymbolicDim, start: int, end: int, step: int) -> Dim:
+    """How many elements lie between the bounds; exporters write 10**9 and more for "to the end"."""
+    whole: Any = expression(size)
+    if step > 0:
+        begin, stop = _forwards(whole, start), _forwards(whole, end)
+        if start == 0 and step == 1:
+            return dim_of(stop)
+        if start < 0 and end >= _FAR and step == 1:
+            return dim_of(sympy.Min(-start, whole) if start > -_FAR else whole)
+        if start > 0 and end >= _FAR:
+            begin = sympy.Integer(start)
+        return dim_of(sympy.Max(0, ceil_div(stop - begin, step)))
+    begin, stop = _backwards(whole, start), _backwards(whole, end)
+    count = ceil_div(begin - stop, -step)
+    from_end_to_end = start == -1 or start >= _FAR
+    return dim_of(count if from_end_to_end and end <= -_FAR else sympy.Max(0, count))
+
+
+def _forwards(whole: Any, bound: int) -> Any:
+    """*bound* brought into [0, size]."""
+    if bound >= 0:
+        return whole if bound >= _FAR else sympy.Min(whole, bound)
+    return sympy.Integer(0) if bound <= -_FAR else sympy.Max(whole + bound, 0)
+
+
+def _backwards(whole: Any, bound: int) -> Any:
+    """*bound* brought into [-1, size - 1]."""
+    if bound == -1 or bound >= _FAR:
+        return whole - 1
+    if bound >= 0:
+        return sympy.Min(whole - 1, bound)
+    return sympy.Integer(-1) if bound <= -_FAR else sympy.Max(whole + bound, -1)
