@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -24,6 +25,10 @@ _TRIES = 512
 _FAR = 4_096
 _MAX_PROOFS = 6
 """Rivals of one expression that are tried one by one."""
+_MAX_FOR_PAIRS = 64
+"""Expressions left over up to which pairs of them are tried."""
+_MEANS = ((1, 1), (1, 3), (3, 1))
+"""Weights of two expressions in a mean."""
 _MAX_POINTS = 300_000
 """Combinations of sizes up to which all of them are tried."""
 
@@ -72,6 +77,10 @@ class _Tournament:
         for candidate in order:
             if candidate not in winners and not self._is_beaten(candidate, kept):
                 kept.append(candidate)
+        for candidate in reversed(kept.copy() if len(kept) <= _MAX_FOR_PAIRS else []):
+            others = [one for one in kept if one != candidate]
+            if candidate not in winners and self._is_beaten_by_two(candidate, others):
+                kept = others
         return kept
 
     def _is_beaten(self, candidate: int, rivals: Sequence[int]) -> bool:
@@ -89,6 +98,26 @@ class _Tournament:
             difference = self._table[rival] - self._table[candidate]
             difference[0] -= self._lead(rival, candidate)
             if np.all(difference >= 0):
+                return True
+        return False
+
+    def _is_beaten_by_two(self, candidate: int, rivals: Sequence[int]) -> bool:
+        """True where a mean of two of *rivals* is never below it: the greater of them is not, then."""
+        if self._table is None:
+            return False
+        ours = self._samples[:, candidate]
+        for (first, second), weights in itertools.product(
+            itertools.combinations(rivals, 2), _MEANS
+        ):
+            whole = sum(weights)
+            lead = whole * max(self._lead(first, candidate), self._lead(second, candidate))
+            seen = weights[0] * self._samples[:, first] + weights[1] * self._samples[:, second]
+            if (seen < whole * ours + lead).any():
+                continue
+            mean = weights[0] * self._table[first] + weights[1] * self._table[second]
+            mean -= whole * self._table[candidate]
+            mean[0] -= lead
+            if np.all(mean >= 0):
                 return True
         return False
 

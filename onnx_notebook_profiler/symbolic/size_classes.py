@@ -24,7 +24,8 @@ __all__ = ["class_table", "holds_in_every_class", "is_nonnegative_atom", "linear
 
 _MAX_CLASSES = 16_384
 _MAX_ENTRIES = 30_000_000
-_SAFE = 2.0**62
+_SAFE = 2.0**59
+"""Leaves room for a sum of some coefficients in 64 bits."""
 
 _Exponents = tuple[tuple[int, int], ...]
 _Polynomial = dict[_Exponents, npt.NDArray[Any]]

@@ -7,7 +7,7 @@ import importlib
 
 from onnx_shape_inference import registry
 
-from onnx_notebook_profiler.symbolic.rules.watch import Watch, watch_all
+from onnx_notebook_profiler.symbolic.rules.watch import Watch, all_rules, watch_all
 
 __all__ = ["Watch", "install_rules"]
 
@@ -22,7 +22,7 @@ _FILES = (
 def install_rules() -> None:
     """Put our rules before those of the engine; once in a process."""
     registry.collect()
+    before = all_rules(registry)
     for name in _FILES:
         importlib.import_module(f"{__name__}.{name}")
-
-    watch_all(registry)
+    watch_all(registry, before)

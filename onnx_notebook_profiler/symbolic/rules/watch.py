@@ -17,7 +17,7 @@ from onnx_shape_inference import OpShapeInferenceRegistry, ShapeInferenceContext
 
 from onnx_notebook_profiler.symbolic.rules.folding import fold
 
-__all__ = ["Watch", "watch_all"]
+__all__ = ["Watch", "all_rules", "watch_all"]
 
 Rule = Callable[[ShapeInferenceContext, ir.Node], None]
 
@@ -56,21 +56,34 @@ def _innermost(error: BaseException) -> str:
     return f"{type(error).__name__} {error}"[:200]
 
 
-def watch_all(registry: OpShapeInferenceRegistry) -> None:
-    """Put every rule of *registry* under the watch that is on when it runs."""
-    for domain, op_type, versions in list(registry.iter_supported()):
+Rules = dict[tuple[str, str, int], Rule]
+
+
+def all_rules(registry: OpShapeInferenceRegistry) -> Rules:
+    """Every rule of *registry*, by domain, operator and the version from which on it holds."""
+    found: Rules = {}
+    for domain, op_type, versions in registry.iter_supported():
         for version in versions:
             rule: Any = registry.get(domain, op_type, version)
-            registry.register(domain, op_type, version)(_watched(rule))
+            found[domain, op_type, version] = rule
+    return found
 
 
-def _watched(rule: Rule) -> Rule:
+def watch_all(registry: OpShapeInferenceRegistry, before: Rules) -> None:
+    """Put every rule of *registry* under the watch that is on when it runs; where none is, those of *before* run."""
+    for (domain, op_type, version), rule in all_rules(registry).items():
+        older = [one for d, o, one in before if (d, o) == (domain, op_type) and one <= version]
+        plain = before[domain, op_type, max(older)] if older else None
+        registry.register(domain, op_type, version)(_watched(rule, plain))
+
+
+def _watched(rule: Rule, plain: Rule | None) -> Rule:
     @functools.wraps(rule)
     def watched(ctx: ShapeInferenceContext, node: ir.Node) -> None:
         watch = _current.get()
-        if watch is None:
-            rule(ctx, node)
-        else:
+        if watch is not None:
             watch.run(rule, ctx, node)
+        elif plain is not None:
+            plain(ctx, node)
 
     return watched
