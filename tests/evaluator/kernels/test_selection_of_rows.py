@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from onnx_notebook_profiler.evaluator.kernels._integer_product import integer_product
 from tests.evaluator.kernels.harness import run
 
-
 KINDS = [np.float16, np.float32, np.float64, np.int64, np.uint8, ml_dtypes.bfloat16]
 
 
