@@ -1,4 +1,4 @@
-"""Executes one graph: the loop over its nodes, with every byte accounted for and every event written."""
+"""The values of a graph that runs, with every byte accounted for."""
 
 from __future__ import annotations
 
@@ -11,26 +11,18 @@ import numpy as np
 from onnx_notebook_profiler.allocators import Allocator, Buffer
 from onnx_notebook_profiler.errors import UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.adopt import adopt, copy_value, owners, value_bytes
-from onnx_notebook_profiler.evaluator.failures import explained
 from onnx_notebook_profiler.evaluator.kernel import Array
+from onnx_notebook_profiler.evaluator.loop import execute
 from onnx_notebook_profiler.evaluator.program import BodyProgram, Op, Output, OutputPlan, Program
 from onnx_notebook_profiler.evaluator.run import Holding, Run, free_all
-from onnx_notebook_profiler.evaluator.scratch import held_bytes
-from onnx_notebook_profiler.evaluator.tiers import ONNXRUNTIME
 from onnx_notebook_profiler.events import RuntimeEventAction
 from onnx_notebook_profiler.events.event import INITIALIZER_NODE, NO_NODE
-from onnx_notebook_profiler.events.rows import STEP, NodeStamp, Scope, first_of
+from onnx_notebook_profiler.events.rows import Scope, first_of
 from onnx_notebook_profiler.plan.graph_plan import ABSENT
 
 __all__ = ["Frame"]
 
-# Plain integers: the members of an IntEnum cost more to put into a row and to compare.
 _ADD = int(RuntimeEventAction.ADD)
-_REMOVE = int(RuntimeEventAction.REMOVE)
-_RUN_NODE = int(RuntimeEventAction.RUN_NODE)
-_FAIL_NODE = int(RuntimeEventAction.FAIL_NODE)
-
-_NOTHING = np.empty(0)
 
 
 class Frame:
@@ -109,157 +101,29 @@ class Frame:
             head = (_ADD, perf_counter_ns(), self.scope, *self.run.memory())
             append((*head, kind, name, node, held, value.dtype, value.shape, first_of(value)))
 
-    # the loop
+    # nodes
 
-    def execute(self) -> None:  # noqa: C901, PLR0912, PLR0915 - one loop, whose calls would cost more than small nodes
-        """Run every node in order.
+    def output_plans(self, op: Op, inputs: Sequence[Any]) -> tuple[OutputPlan, ...]:
+        """What the outputs look like.
 
-        Raises:
-            KernelError, AllocationError: A node failed; the message names it. The log ends with its ``fail_node``.
+        Nothing for a sequence or an absent optional that is passed on, and where the kernel gave up and another tier
+        has the node now.
         """
-        run, values, buffers = self.run, self.values, self.buffers
-        recording, accounted, observe_node = run.append is not None, run.accounted, run.observe_node
-        unchecked, meter = run.limit.unchecked, run.meter
-        merged = recording and run.merges and run.release and meter is None
-        started, ended, empty = 0, 0, np.empty
-        for op in self.program.ops:
-            inputs = op.fetch(values)
-            if recording:
-                if meter is not None:
-                    meter.begin()
-                started = perf_counter_ns()
-            single, plan = op.single, None  # a kernel that gives up changes the op
-            try:
-                if single is not None:
-                    # One output with bytes of its own, nearly every node: _compute without its generality.
-                    output, compute, inferred, signature = single
-                    key = signature(inputs)
-                    plans = inferred.get(key) or op.infer(inputs, key)
-                    if plans:
-                        plan = plans[0]
-                        shape, dtype, nbytes, _ = plan
-                        slot = output.slot
-                        if nbytes > unchecked:
-                            self.make_room(nbytes, output.name)
-                        if accounted:
-                            account = self.accounts[output.account]
-                            buffers[slot] = account.allocate(nbytes, output.name)
-                        value = values[slot] = empty(shape, dtype)
-                        compute(inputs, (value,))
-                    else:
-                        self._adopt(op, inputs)
-                elif op.constant is not None:
-                    plan, value = op.constant
-                    self._lend(op.outputs[0], plan[2], value)
-                elif op.kernel is not None:
-                    self._compute(op, inputs)
-                elif op.adopting is not None:
-                    self._adopt(op, inputs)
-                else:
-                    self._run_region(op, inputs)
-            except BaseException as error:
-                self._write_failure(op, started, error)
-                if isinstance(error, Exception):
-                    # In no variable: its traceback would refer to it, and hold the values of the run.
-                    raise explained(op, inputs, error) from error
-                raise
-            if merged and plan is not None and op.stamp is not None:
-                self._write_step(op, op.stamp, plan, value, started)
-                inputs, value = (), _NOTHING  # what is released must really go
-                if observe_node is not None:
-                    observe_node(op, self.scope)
-                continue
-            if recording:
-                ended = self._write_node(op, started)
-            inputs, value = (), _NOTHING
-            if op.releases and run.release:
-                if recording or accounted:
-                    self._release(op, ended)
-                else:
-                    for slot, _, _ in op.releases:
-                        values[slot] = None
-            if observe_node is not None:
-                observe_node(op, self.scope)
-
-    def _write_node(self, op: Op, started: int) -> int:
-        """The add events of a node's outputs, then its run_node event; all at one instant, which is returned."""
-        now = perf_counter_ns()
-        run, scope, index, call = self.run, self.scope, op.index, op.call
-        append, scratch = run.append, None
-        assert append is not None
-        if self.taken != ABSENT:
-            call = call._replace(in_place=call.inputs[self.taken])
-        if run.meter is not None:
-            scratch = self._scratch(op)
-        self.taken = ABSENT
-        memory = run.memory()
-        for output in op.outputs:
-            value, buffer = self.values[output.slot], self.buffers[output.slot]
-            if isinstance(value, np.ndarray):
-                held = buffer.nbytes if buffer is not None else 0
-                seen = (value.dtype, value.shape, first_of(value))
-                append((_ADD, now, scope, *memory, op.kind, output.name, index, held, *seen))
-        append((_RUN_NODE, started, scope, *memory, index, call, now - started, "", scratch))
-        return now
-
-    def _scratch(self, op: Op) -> int | None:
-        """What the meter says of the node that has just run; None where its memory is not numpy's."""
-        assert self.run.meter is not None
-        fresh = [
-            self.values[output.slot]
-            for output in op.outputs
-            if output.view == ABSENT and (output.position or self.taken == ABSENT)
-        ]
-        if op.constant is not None:
-            fresh = []
-        return self.run.meter.end(
-            held_bytes(fresh),
-            has_bodies=op.region is not None,
-            is_seen=op.call.tier != ONNXRUNTIME,
-        )
-
-    def _write_step(
-        self, op: Op, stamp: NodeStamp, plan: OutputPlan, value: Array, started: int
-    ) -> None:
-        """One row for all that a node with one output does, its releases included, which happen here."""
-        now = perf_counter_ns()
-        run, values, buffers = self.run, self.values, self.buffers
-        append = run.append
-        assert append is not None
-        shape, dtype, nbytes, small = plan
-        first = value.tobytes() if small else first_of(value)
-        if not run.accounted:
-            for slot, _, _ in op.releases:
-                values[slot] = None
-            # fmt: off
-            append((STEP, started, now, self.scope, 0, 0, 0, 0, stamp, 0, dtype, shape, first, stamp.zeros))
-            # fmt: on
-            return
-        execution, io = run.execution, run.shown_io
-        live, peak = execution.total_allocated_size, execution.peak_allocated_size
-        io_live, io_peak = io.total_allocated_size, io.peak_allocated_size
-        lives = []
-        for slot, frees, _ in op.releases:
-            values[slot] = None
-            if frees != ABSENT:
-                buffer = buffers[frees]
-                if buffer is not None:
-                    buffers[frees] = None
-                    execution.free(buffer)
-            lives.append(execution.total_allocated_size)
-        memory = (live, peak, io_live, io_peak)
-        append((STEP, started, now, self.scope, *memory, stamp, nbytes, dtype, shape, first, lives))
-
-    def _compute(self, op: Op, inputs: Sequence[Any]) -> None:
-        """Ask what the outputs look like, have their bytes granted, fill them."""
         if op.is_view and not isinstance(inputs[0], np.ndarray):
-            # A sequence or an absent optional, passed on.
-            self.values[op.outputs[0].slot] = inputs[0]
-            return
+            return ()
         key = op.signature(inputs)
         plans = op.inferred.get(key) or op.infer(inputs, key)
         if not plans:
-            self._adopt(op, inputs)
+            self.program.mark_steady()
+        elif op.steady:
+            op.fixed = plans[0]
+        return plans
+
+    def compute(self, op: Op, inputs: Sequence[Any]) -> None:
+        """Ask what the outputs look like, have their bytes granted, fill them."""
+        plans = self.output_plans(op, inputs)
+        if not plans:
+            self.take_results(op, inputs)
             return
         filled: list[Any] = [None] * op.output_count
         for output in op.outputs:
@@ -278,7 +142,7 @@ class Frame:
         if any(one is not None for one in filled):
             op.kernel.compute(inputs, filled)  # type: ignore[union-attr]
 
-    def _lend(self, output: Output, nbytes: int, value: Array) -> None:
+    def lend(self, output: Output, nbytes: int, value: Array) -> None:
         """Charge a constant of the program, as an initializer is charged."""
         self.values[output.slot] = value
         if self.run.accounted:
@@ -304,16 +168,20 @@ class Frame:
                 return True
         return False
 
-    def _adopt(self, op: Op, inputs: Sequence[Any]) -> None:
+    def take_results(self, op: Op, inputs: Sequence[Any]) -> None:
         """Compute first, then take the results over; a tier that does not do the case gives way to the next one."""
+        if op.is_view and not isinstance(inputs[0], np.ndarray):
+            self.values[op.outputs[0].slot] = inputs[0]
+            return
         while op.adopting is not None:
             try:
                 results = op.adopting.call(inputs)
                 break
             except UnsupportedOperatorError as error:
                 op.fall(error)
+                self.program.mark_steady()
         else:
-            self._compute(op, inputs)
+            self.compute(op, inputs)
             return
         if len(results) < len(op.outputs):
             raise ValueError(f"{len(results)} results came back for {len(op.outputs)} outputs")
@@ -334,38 +202,13 @@ class Frame:
             self.buffers[slot] = self.accounts[account].allocate(nbytes, name)
         self.values[slot] = value
 
-    def _run_region(self, op: Op, inputs: Sequence[Any]) -> None:
+    def run_region(self, op: Op, inputs: Sequence[Any]) -> None:
         """Run a node with bodies; its results come with their buffers, in the account of each output already."""
         results = op.region(self, op, inputs)  # type: ignore[misc]
         for output in op.outputs:
             self.values[output.slot], self.buffers[output.slot] = results[output.position]
             results[output.position] = (None, None)
         free_all(buffer for _, buffer in results)  # of outputs that the node leaves out
-
-    def _release(self, op: Op, now: int) -> None:
-        """Drop what no later node reads; the plan frees only what the execution account holds."""
-        values, buffers, run = self.values, self.buffers, self.run
-        append, free = run.append, run.execution.free
-        for slot, frees, name in op.releases:
-            tensor = isinstance(values[slot], np.ndarray)
-            values[slot] = None
-            if frees != ABSENT:
-                buffer = buffers[frees]
-                if buffer is not None:
-                    buffers[frees] = None
-                    free(buffer)
-            if append is not None and tensor:
-                live, peak, io_live, io_peak = run.memory()
-                append((_REMOVE, now, self.scope, live, peak, io_live, io_peak, name))
-
-    def _write_failure(self, op: Op, started: int, error: BaseException) -> None:
-        """The ``fail_node`` event."""
-        append = self.run.append
-        if append is not None:
-            took = perf_counter_ns() - started
-            reason = f"{type(error).__name__}: {error}"
-            head = (_FAIL_NODE, started, self.scope, *self.run.memory())
-            append((*head, op.index, op.call, took, reason, None))
 
     # bodies
 
@@ -387,12 +230,13 @@ class Frame:
         try:
             for outer, slot in body.captures:
                 inner.values[slot] = self.values[outer]
-            for name, (value, buffer) in zip(body.program.plan.inputs, inputs, strict=False):
-                slot = body.program.plan.slots[name]
+            for (name, slot), (value, buffer) in zip(body.inputs, inputs, strict=False):
                 inner.buffers[slot] = buffer
                 inner.add_input(slot, name, value, 0)
-            inner.add_weights(frozenset(body.program.plan.inputs[: len(inputs)]))
-            inner.execute()
+            if body.program.weights:
+                inner.add_weights(frozenset(name for name, _ in body.inputs[: len(inputs)]))
+            body.program.meet(inner.values)
+            execute(inner)
             return inner.hand_over()
         finally:
             inner.close()

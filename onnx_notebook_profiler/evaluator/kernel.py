@@ -52,6 +52,12 @@ class Kernel(abc.ABC):
     in_place: ClassVar[tuple[int, ...]] = ()
     """Inputs whose array may be handed to :meth:`compute` as output 0 as well, where shape and type are the same."""
 
+    of_shapes: ClassVar[bool] = False
+    """True where the numbers of the outputs follow from the inputs' shapes alone, as those of Shape do."""
+
+    repeatable: ClassVar[bool] = True
+    """False where the same inputs may give other outputs in the next run, as in drawing random numbers."""
+
     constant: Array | None = None
     """The output of a kernel that gives the same in every run: lent, not copied, where it stays inside the run."""
 

@@ -17,6 +17,7 @@ from onnx_notebook_profiler.errors import ModelError, UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.attributes import node_spec
 from onnx_notebook_profiler.evaluator.control_flow import Region, find_region
 from onnx_notebook_profiler.evaluator.kernel import AdoptingKernel, Array, Kernel, NodeSpec
+from onnx_notebook_profiler.evaluator.steady import mark_steady
 from onnx_notebook_profiler.evaluator.tiers import FUNCTION, OWN, KernelChoice, Tiers
 from onnx_notebook_profiler.evaluator.weights import load_weight
 from onnx_notebook_profiler.events.rows import MAX_SAMPLE, NodeCall, NodeStamp
@@ -32,6 +33,9 @@ _executor_ids = itertools.count(1)
 
 _KEPT_SIGNATURES = 1024
 """Input shapes for which a node keeps its outputs' shapes; a session that sees more starts over."""
+
+_DIFFERENT: Any = None
+"""Stands for the shape of a sequence, which may hold other tensors each time."""
 
 OutputPlan = tuple[tuple[int, ...], Any, int, bool]
 """(shape, dtype, bytes, few numbers) of an output; strings and objects have 0 bytes. Few: so many as an event keeps."""
@@ -54,15 +58,15 @@ class BodyProgram:
 
     name: str
     program: Program
+    inputs: tuple[tuple[str, int], ...]
+    """Name and slot of each input of the body."""
     captures: tuple[tuple[int, int], ...]
     graph: GraphProto | None
 
 
 Signature = Callable[[Sequence[Any]], Any]
-Single = tuple[
-    Output, Callable[..., None], "dict[Any, tuple[OutputPlan, ...]]", Callable[[Sequence[Any]], Any]
-]
-"""Output, compute, inferred and signature of an op."""
+Direct = tuple[int, int, int, str, Callable[..., None]]
+"""Slot, view, account and name of an op's only output, and its compute."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -76,8 +80,8 @@ class Op:
     outputs: tuple[Output, ...]
     is_view: bool
     """True where its first output is a view of its first input."""
-    single: Single | None
-    """Set where a kernel of ours fills one output with bytes of its own: the case that has to be fast."""
+    direct: Direct | None
+    """Set where a kernel of ours has one output, which is not written in place: the case that has to be fast."""
     output_count: int
     releases: tuple[tuple[int, int, str], ...]
     call: NodeCall
@@ -98,7 +102,11 @@ class Op:
     constant: tuple[OutputPlan, Array] | None = None
     """Its output where that is known before the run and stays inside: charged like an initializer, not copied."""
     stamp: NodeStamp | None = None
-    """For the log, where ``single`` is set and every value that is released is a tensor."""
+    """For the log, where ``direct`` or ``constant`` is set and every value that is released is a tensor."""
+    steady: bool = False
+    """True where its inputs look the same whenever what comes from outside has the same shapes."""
+    fixed: OutputPlan | None = None
+    """What the output of a steady node looks like with the shapes that came last."""
     inferred: dict[Any, tuple[OutputPlan, ...]] = dataclasses.field(default_factory=dict)
     """What the outputs look like, for each signature of the inputs met so far."""
 
@@ -137,7 +145,7 @@ class Op:
         assert self.tiers is not None
         self.call = self.call._replace(tier=self.tiers.tier)
         self.inferred.clear()
-        self.single = self.constant = self.stamp = None
+        self.direct = self.constant = self.stamp = self.fixed = None
         if isinstance(kernel, AdoptingKernel):
             self.kernel, self.adopting, self.reuse = None, kernel, ()
             self.signature = _signature(self.slots, ())
@@ -150,10 +158,25 @@ class Op:
             value = kernel.constant
             self.constant = (_plan_output(value.shape, value.dtype), value)
             self._make_stamp()
-        elif self.output_count == 1 and self.outputs and not self.is_view and not self.reuse:
-            self.single = (self.outputs[0], kernel.compute, self.inferred, self.signature)
-            if ABSENT not in self.slots:
-                self._make_stamp()
+        else:
+            self._make_direct(kernel)
+
+    def mark(self, *, steady: bool) -> None:
+        """Say whether its inputs look the same whenever what comes from outside has the same shapes."""
+        self.steady, self.fixed = steady, None
+        if self.kernel is not None and self.constant is None:
+            self._make_direct(self.kernel)
+
+    def _make_direct(self, kernel: Kernel) -> None:
+        self.direct = self.stamp = None
+        if self.output_count != 1 or not self.outputs or self.reuse:
+            return
+        if self.is_view and not self.steady:
+            return  # what comes may be a sequence
+        (output,) = self.outputs
+        self.direct = (output.slot, output.view, output.account, output.name, kernel.compute)
+        if ABSENT not in self.slots:
+            self._make_stamp()
 
     def _make_stamp(self) -> None:
         removed = tuple(name for _, _, name in self.releases)
@@ -170,7 +193,7 @@ def _plan_output(shape: Sequence[int], dtype: np.dtype[Any]) -> OutputPlan:
     return (sizes, dtype, nbytes, count <= MAX_SAMPLE and not text)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class Program:
     """The ops of a graph, its constants, and for each value with a buffer the slot that owns it."""
 
@@ -180,9 +203,46 @@ class Program:
     roots: dict[int, int]
     template: list[Any]
     """The values of a graph before it runs: the constants, and None."""
+    given: tuple[int, ...]
+    """Slots of what comes from outside: inputs and captured values."""
+    fixed: frozenset[int]
+    """Slots of constants, captured ones included, which no feed replaces."""
+    types: list[Any] = dataclasses.field(default_factory=list)
+    """Types of the values that came from outside last."""
+    shapes: list[Any] = dataclasses.field(default_factory=list)
+    """Their shapes."""
+
+    def mark_steady(self) -> None:
+        """Find the nodes whose inputs look the same whenever what comes from outside has the same shapes."""
+        mark_steady(self.ops, self.fixed.union(self.given), self.fixed)
+
+    def meet(self, values: Sequence[Any]) -> None:
+        """See what comes from outside, and forget what was worked out for other types or shapes."""
+        types: list[Any] = []
+        shapes: list[Any] = []
+        for slot in self.given:
+            value = values[slot]
+            if isinstance(value, np.ndarray):
+                types.append(value.dtype)
+                shapes.append(value.shape)
+            else:
+                types.append(type(value))
+                shapes.append(_DIFFERENT)
+        if types != self.types:
+            self.forget_shapes()
+            self.types = types
+        elif shapes != self.shapes or _DIFFERENT in shapes:
+            self.forget_plans()
+        self.shapes = shapes
+
+    def forget_plans(self) -> None:
+        """Drop what was fixed for the shapes of the last feeds."""
+        for op in self.ops:
+            op.fixed = None
 
     def forget_shapes(self) -> None:
         """Drop every inferred output, for feeds of other types than before."""
+        self.forget_plans()
         for op in self.ops:
             op.inferred.clear()
             for body in op.bodies:
@@ -228,7 +288,11 @@ def _build(plan: GraphPlan, building: Building, outer: Mapping[str, Array]) -> P
     template: list[Any] = [None] * (plan.value_count + 1)
     for slot, _, value in weights:
         template[slot] = value
-    return Program(plan, ops, weights, roots, template)
+    given = tuple(plan.slots[name] for name in (*plan.inputs, *plan.captures))
+    fixed = frozenset(plan.slots[name] for name in constants if name in plan.slots)
+    program = Program(plan, ops, weights, roots, template, given, fixed)
+    program.mark_steady()
+    return program
 
 
 def _build_op(
@@ -269,7 +333,7 @@ def _build_op(
         fetch=_fetcher(slots),
         outputs=outputs,
         is_view=bool(step.views) and step.views[0] != ABSENT,
-        single=None,
+        direct=None,
         output_count=len(step.outputs),
         releases=tuple((going.slot, going.frees, going.name) for going in step.releases),
         call=NodeCall(
@@ -322,7 +386,9 @@ def _bodies(
     def build(body: Body) -> BodyProgram:
         known = {} if step.is_call else constants
         program = _build(body.plan, building, known)
-        return BodyProgram(body.name, program, body.captures, graphs.get(body.name))
+        slots = body.plan.slots
+        inputs = tuple((name, slots[name]) for name in body.plan.inputs)
+        return BodyProgram(body.name, program, inputs, body.captures, graphs.get(body.name))
 
     return tuple(build(body) for body in step.bodies)
 

@@ -15,6 +15,7 @@ from onnx_notebook_profiler.evaluator.adopt import value_bytes
 from onnx_notebook_profiler.evaluator.feeds import FeedCheck
 from onnx_notebook_profiler.evaluator.frame import Frame
 from onnx_notebook_profiler.evaluator.limits import Limit, check_max_bytes
+from onnx_notebook_profiler.evaluator.loop import execute
 from onnx_notebook_profiler.evaluator.observe import Observer, RunRecord, current_observers
 from onnx_notebook_profiler.evaluator.onnxruntime_kernel import is_installed
 from onnx_notebook_profiler.evaluator.program import Op, Program, build_program
@@ -115,14 +116,13 @@ class ReferenceEvaluator:
         self.measure_scratch = measure_scratch
         self.max_bytes = max_bytes
         self.copy_initializers = copy_initializers
+        self._check_feeds = FeedCheck(self.model)
         self._program: Program = build_program(
             self.plan, self.model.folder, kernels=kernels, inplace=inplace
         )
-        self._check_feeds = FeedCheck(self.model)
         self._weight_names = frozenset(self.plan.initializers)
         self._output_names = frozenset(self.plan.outputs)
         self._log = EventLog()
-        self._feed_types: tuple[Any, ...] | None = None
         self._charges: list[Buffer | None] = []
         """Buffers of initializers and outputs of the last run."""
 
@@ -230,7 +230,6 @@ class ReferenceEvaluator:
         self._settle()
         if log is not None:
             log.clear()
-        self._check_types(given)
         run = Run(
             execution=execution or Unaccounted(),
             io=io or Unaccounted(),
@@ -249,7 +248,8 @@ class ReferenceEvaluator:
                 for name, value in given.items():
                     frame.add_input(self.plan.slots[name], name, *_own(value, feeds[name], run))
                 frame.add_weights(frozenset(given))
-                frame.execute()
+                self._program.meet(frame.values)
+                execute(frame)
                 return self._export(frame, wanted)
         finally:
             for name in weights:
@@ -284,17 +284,6 @@ class ReferenceEvaluator:
         """Take back what the last run left charged: its initializers and its outputs."""
         charges, self._charges = self._charges, []
         free_all(charges)
-
-    def _check_types(self, given: Mapping[str, Any]) -> None:
-        """What kernels inferred holds for one combination of input types."""
-        types = tuple(
-            (name, value.dtype if isinstance(value, np.ndarray) else type(value))
-            for name, value in sorted(given.items())
-        )
-        if types != self._feed_types:
-            if self._feed_types is not None:
-                self._program.forget_shapes()
-            self._feed_types = types
 
     def _node_observer(self, observers: tuple[Observer, ...]) -> Callable[[Op, Scope], None] | None:
         progress = next((one.progress for one in reversed(observers) if one.progress), None)

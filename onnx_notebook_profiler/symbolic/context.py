@@ -23,10 +23,15 @@ from onnx_notebook_profiler.symbolic.accounts import (
     model_account,
 )
 from onnx_notebook_profiler.symbolic.annotate import annotate
+from onnx_notebook_profiler.symbolic.bounds import Bounds, total_bounds
+from onnx_notebook_profiler.symbolic.budget import Budget
+from onnx_notebook_profiler.symbolic.difference import Difference, sum_by_operator
 from onnx_notebook_profiler.symbolic.dims import InputDims, read_dims
 from onnx_notebook_profiler.symbolic.evaluation import CompiledForms
 from onnx_notebook_profiler.symbolic.expression import Expr
+from onnx_notebook_profiler.symbolic.inverse import feasible, largest
 from onnx_notebook_profiler.symbolic.peak import Peak
+from onnx_notebook_profiler.symbolic.ranges import check_ranges
 from onnx_notebook_profiler.symbolic.scratch import scratch_bytes
 from onnx_notebook_profiler.symbolic.shapes import UnknownSize, ValueType, infer_types
 from onnx_notebook_profiler.symbolic.tags import Tag, tag_values
@@ -124,6 +129,7 @@ class ComputeContext:
         """For each node the totals (int, or text where symbolic) and the buckets (tag -> int or text)."""
         self._totals: list[Expr] = []
         self._io_totals: list[Expr] = []
+        self._made: list[Expr] = []
         self._prepare()
         self._missing: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.unknown: tuple[Unknown, ...] = ()
@@ -226,6 +232,7 @@ class ComputeContext:
             fresh = _sum(account.fresh)
             total = account.already + fresh
             self._totals.append(total)
+            self._made.append(fresh)
             self._io_totals.append(
                 account.already_io + _sum(one for one in account.fresh if one.is_io)
             )
@@ -339,6 +346,60 @@ class ComputeContext:
             SizeError: A dimension is missing, unknown, negative or no integer, or a total leaves 64 bits.
         """
         return self._evaluator({**(sizes or {}), **dims})
+
+    def largest(
+        self, dim: str, budget: Budget, sizes: Mapping[str, int] | None = None, /, **others: int
+    ) -> int:
+        """The greatest size of *dim*, 1 or more, at which the peak is within *budget*; 0 where none fits.
+
+        Args:
+            dim: The dimension asked for.
+            budget: Bytes, or text such as ``"512 MiB"``.
+            sizes: Sizes of the others, for names that are no identifiers.
+            others: Sizes of the others.
+
+        Raises:
+            SizeError: A size is missing or wrong, *budget* is no amount of memory, or every size fits.
+        """
+        return largest(self.peak, self.dims, dim, budget, {**(sizes or {}), **others})
+
+    def feasible(
+        self, grid: Mapping[str, Iterable[int]], budget: Budget, /, **others: int
+    ) -> npt.NDArray[np.bool_]:
+        """Whether the peak is within *budget* at each combination of the sizes in *grid*.
+
+        Returns:
+            bool, one axis for each dimension of *grid*, in its order. False where the model cannot run.
+
+        Raises:
+            SizeError: As :meth:`largest`.
+        """
+        return feasible(self.peak, self.dims, grid, budget, others)
+
+    def bounds(self, ranges: Mapping[str, Any] | None = None, /, **dims: Any) -> Bounds:
+        """Bytes that each node's total is never below and never above while the sizes lie in ranges.
+
+        Args:
+            ranges: One mapping, for dimensions whose names are no identifiers.
+            dims: (least, greatest) of each dimension, both included.
+
+        Raises:
+            SizeError: A range is missing or wrong, or an operation has no value in it.
+        """
+        asked = check_ranges({**(ranges or {}), **dims}, self.dims)
+        return total_bounds(self._totals, asked, self._evaluator.symbols)
+
+    def diff(self, other: ComputeContext) -> Difference:
+        """This model against *other*: peaks, bytes by operator, and where one overtakes the other."""
+        return Difference(
+            (self.peak, other.peak),
+            (self.dims, other.dims),
+            (self.made_by_operator(), other.made_by_operator()),
+        )
+
+    def made_by_operator(self) -> dict[str, Expr]:
+        """Bytes that the nodes of each operator make, as expressions; values of unknown size are left out."""
+        return sum_by_operator([label for _, label in self.labels], self._made)
 
     def io_totals(self, sizes: Sizes | None = None, /, **dims: Any) -> npt.NDArray[np.int64]:
         """The part of :meth:`totals` that the evaluator holds in its io account; 0 for ``account="model"``."""

@@ -18,7 +18,7 @@ from onnx_notebook_profiler.symbolic.dims import InputDims
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.expression_parser import parse_expression
 from onnx_notebook_profiler.symbolic.expression_sympy import from_sympy
-from onnx_notebook_profiler.symbolic.shape_rules import install_rules
+from onnx_notebook_profiler.symbolic.rules import Watch, install_rules
 
 __all__ = ["UnknownSize", "ValueType", "infer_types"]
 
@@ -54,10 +54,11 @@ def infer_types(model: LoadedModel, dims: InputDims) -> dict[str, ValueType | Un
     skeleton = _skeleton(model, dims, names)
     found: dict[str, ValueType | UnknownSize] = {}
     failure = ""
+    watch = Watch()
     try:
         install_rules()
         engine_model = ir.from_proto(skeleton)
-        with names.broadcasts.active():
+        with names.broadcasts.active(), watch.on():
             infer_symbolic_shapes(engine_model, warn_on_missing=False, adopt_declared_symbols=False)
         for value in _values(engine_model.graph):
             found[value.name or ""] = _read_value(value, names)
@@ -69,6 +70,8 @@ def infer_types(model: LoadedModel, dims: InputDims) -> dict[str, ValueType | Un
     for name in _names(model.proto.graph):
         if isinstance(found.get(name, UnknownSize("")), UnknownSize):
             reason = found.get(name)
+            if name in watch.failures:
+                reason = UnknownSize(watch.failures[name])
             found[name] = declared.get(name) or (
                 reason
                 if isinstance(reason, UnknownSize)
@@ -167,6 +170,9 @@ def _forget_names(nodes: Iterable[NodeProto], values: Iterable[ValueInfoProto]) 
             dim.ClearField("dim_param")
     for node in nodes:
         for graph in body_graphs(node).values():
+            if node.op_type == "Loop" and node.domain in ("", "ai.onnx"):
+                for state in graph.input[2:]:  # it looks like what is fed, whatever is declared
+                    state.type.tensor_type.ClearField("shape")
             _forget_names(graph.node, (*graph.input, *graph.output, *graph.value_info))
 
 

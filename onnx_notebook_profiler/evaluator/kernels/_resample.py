@@ -35,6 +35,9 @@ class AxisPlan(NamedTuple):
     """size * scale, which is *length* but for its fraction where scales were given."""
     start: float = 0.0
     end: float = 1.0
+    narrow: bool = False
+    """True where the scale is a float32 that was given, as 0.6 is: coordinates are rounded like it, so that the place
+    of 1.5 / 0.6 is 2.5."""
 
 
 class Sampling(NamedTuple):
@@ -119,7 +122,8 @@ def check(sampling: Sampling) -> None:
 
 def coordinates(plan: AxisPlan, transformation: str) -> Array:
     """For each element of the result the place in the input that it stands for, float64 [length]."""
-    return _TRANSFORMATIONS[transformation](plan, np.arange(plan.length, dtype=np.float64))
+    at = np.arange(plan.length, dtype=np.float32 if plan.narrow else np.float64)
+    return _TRANSFORMATIONS[transformation](plan, at).astype(np.float64)
 
 
 def _outside(plan: AxisPlan, places: Array, transformation: str) -> Array | None:

@@ -37,6 +37,7 @@ class Dropout(Kernel):
     """Output and mask have the input's shape; what is kept in training is divided by the probability to be kept."""
 
     value_inputs: ClassVar[tuple[int, ...]] = (2,)
+    repeatable: ClassVar[bool] = False
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)

@@ -35,6 +35,8 @@ _VALUE_TYPES: Final[dict[str, np.dtype[Any]]] = {
 class Shape(Kernel):
     """The dimensions of a tensor, or a slice of them."""
 
+    of_shapes: ClassVar[bool] = True
+
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
         self._slice = slice(spec.attributes.get("start", 0), spec.attributes.get("end"))
@@ -52,6 +54,8 @@ class Shape(Kernel):
 @register("Size", since_version=1)
 class Size(Kernel):
     """The number of elements of a tensor."""
+
+    of_shapes: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """An int64 scalar."""

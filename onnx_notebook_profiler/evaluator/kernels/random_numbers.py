@@ -8,7 +8,7 @@ sums of all probabilities and the draws, in float64.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ __all__ = ["Bernoulli", "Multinomial", "RandomTensor"]
 
 
 class _Random(Kernel):
+    repeatable: ClassVar[bool] = False
+
     def generator(self) -> np.random.Generator:
         """One for each run."""
         seed = self.spec.attributes.get("seed")

@@ -156,23 +156,24 @@ class Trilu(Kernel):
         k = max(-rows - 1, min(columns + 1, shift[0] if shift else 0))
         upper = bool(self.spec.attributes.get("upper", 1))
         first = k if upper else k + 1  # of the columns beyond the border, in row 0
-        if rows * columns <= BLOCK and y.itemsize <= INT64.itemsize:
+        if rows * columns <= BLOCK and y.itemsize <= INT64.itemsize and y.dtype.kind != "O":
             mask = np.arange(columns) >= np.arange(first, first + rows)[:, None]
             bits = chosen_bits(mask if upper else ~mask, y.itemsize)
             np.bitwise_and(x.view(bits.dtype), bits, y.view(bits.dtype))
             return
+        nothing: Any = "" if y.dtype.kind == "O" else 0
         for start in range(0, rows, _ROWS):
             stop = min(start + _ROWS, rows)
             low, high = (max(0, min(columns, first + row)) for row in (start, stop - 1))
             band, source = y[..., start:stop, :], x[..., start:stop, :]
             left, right = (slice(0, low), slice(high, None))
             kept, dropped = (right, left) if upper else (left, right)
-            band[..., dropped] = 0
+            band[..., dropped] = nothing
             band[..., kept] = source[..., kept]
             if low < high:
                 beyond = np.arange(low, high) >= np.arange(start + first, stop + first)[:, None]
                 square = band[..., low:high]
-                square[...] = 0
+                square[...] = nothing
                 np.copyto(square, source[..., low:high], where=beyond if upper else ~beyond)
 
 

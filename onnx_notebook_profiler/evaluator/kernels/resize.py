@@ -103,7 +103,10 @@ class Resize(Kernel):
             exact = counts[number] * factors[number] if scales is not None else lengths[number]
             plans.append(
                 AxisPlan(
-                    axis, counts[number], lengths[number], factors[number], float(exact), start, end
+                    *(axis, counts[number], lengths[number], factors[number], float(exact)),
+                    start=start,
+                    end=end,
+                    narrow=scales is not None,
                 )
             )
         return plans

@@ -35,6 +35,27 @@ def test_nearest(rounding: str, coordinates: str) -> None:
         np.testing.assert_array_equal(ours[0], theirs[0])
 
 
+@pytest.mark.parametrize(
+    ("rounding", "coordinates"),
+    list(itertools.product(ROUNDINGS, ["half_pixel", "pytorch_half_pixel", "asymmetric"])),
+)
+def test_scales_that_no_float_holds(rounding: str, coordinates: str) -> None:
+    """1.5 / 0.6 is the middle between two elements, also where 0.6 is a float32."""
+    x = np.arange(5 * 7, dtype=np.float32).reshape(1, 1, 5, 7)
+    for scales in ([1, 1, 0.6, 0.4], [1, 1, 2, 1.6], [1, 1, 1.2, 0.7]):
+        ours, theirs = by_both(
+            "Resize",
+            x,
+            None,
+            np.array(scales, np.float32),
+            mode="nearest",
+            nearest_mode=rounding,
+            coordinate_transformation_mode=coordinates,
+            opset=18,
+        )
+        np.testing.assert_array_equal(ours[0], theirs[0])
+
+
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.parametrize("coordinates", COORDINATES)
 @pytest.mark.parametrize("sizes", [[1, 2, 12, 14], [1, 2, 3, 4], [1, 2, 1, 20]], ids=str)
