@@ -35,6 +35,8 @@ __all__ = ["GRU", "LSTM", "RNN", "Operands", "Recurrent"]
 _GATES: Final = 2**18
 """Elements of gates that are computed at once, unless a single step has more."""
 
+_NONE: Final = np.empty(0, np.intp)
+
 
 class Operands(NamedTuple):
     """The inputs, in the type to compute in, with the steps first; for a cell those of its directions."""
@@ -54,6 +56,9 @@ class Recurrent(Kernel):
 
     gates: ClassVar[int]
     default_activations: ClassVar[tuple[str, ...]]
+
+    clears: ClassVar[bool] = False
+    """True where the states of sequences that are over have to be 0, since steps look at all states together."""
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
@@ -84,7 +89,9 @@ class Recurrent(Kernel):
         usual = [name.lower() for name in self.default_activations] * self.directions
         self.usual = [name.lower() for name in names] == usual and self.clip <= 0
         alike = self._functions[0] == self._functions[-1]
-        self._together = [slice(0, self.directions)] if alike else [slice(0, 1), slice(1, 2)]
+        self.together: list[slice] = (
+            [slice(0, self.directions)] if alike else [slice(0, 1), slice(1, 2)]
+        )
 
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """Y, Y_h and, for LSTM, Y_c."""
@@ -162,7 +169,7 @@ class Recurrent(Kernel):
             raise ValueError(
                 f"{self.spec.op_type}: sequence_lens are from 0 to {seq}, got {lengths.tolist()}"
             )
-        for part in self._together:
+        for part in self.together:
             parts = [None if one is None else one[part] for one in results[1:]]
             self._walk(part, given, None if results[0] is None else results[0][:, part], parts)
 
@@ -188,6 +195,7 @@ class Recurrent(Kernel):
         if walk.ends:
             finals = [None if one is None else np.zeros_like(one) for one in finals]
         number = 0
+        done = walk.ends.get(0, _NONE) if self.clears else _NONE
         for start, stop, gates in self._gates(walk, own, negated=cell.negated):
             targets, placed = walk.targets(y, start, stop, state)
             for piece, target in zip(gates, targets, strict=True):
@@ -196,9 +204,11 @@ class Recurrent(Kernel):
                 number += 1
                 if number in walk.ends:
                     over = walk.ends[number]
-                    for final, value in zip(finals, (state, cell.memory), strict=True):
-                        if final is not None:
-                            final[:, over] = value[:, over]
+                    _keep(finals, (state, cell.memory), over)
+                    if self.clears:
+                        state, done = state.copy(), np.concatenate((done, over))
+                if done.size:
+                    state[:, done] = 0
             if not placed:
                 walk.place(y, targets, start, stop)
         walk.clear(y)
@@ -256,6 +266,13 @@ class Recurrent(Kernel):
     @abc.abstractmethod
     def cell(self, own: Operands, state: Array, functions: Sequence[Activation]) -> Cell:
         """What takes the steps, for directions with the same *functions*; *state* is the first one."""
+
+
+def _keep(finals: Sequence[Any], values: Sequence[Any], over: Array) -> None:
+    """Copy the states of the sequences *over*, which are those at their end."""
+    for final, value in zip(finals, values, strict=True):
+        if final is not None:
+            final[:, over] = value[:, over]
 
 
 @register("RNN", since_version=1)

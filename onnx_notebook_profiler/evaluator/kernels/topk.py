@@ -81,7 +81,8 @@ class TopK(Kernel):
         keys = _ascending(x, largest=self._largest)
         rows, n = keys.shape
         if k == 1:
-            return np.argmin(keys, axis=1, keepdims=True)
+            first: Array = np.argmin(keys, axis=1, keepdims=True)
+            return first
         if k < n and n > _SHORT:
             edge = np.partition(keys, k - 1, axis=1)[:, k - 1 : k]
             taken = keys <= edge

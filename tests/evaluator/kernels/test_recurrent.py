@@ -90,7 +90,7 @@ def test_the_batch_first_layout_is_the_other_one_transposed(op: str) -> None:
 def test_activations_with_their_parameters(op: str, name: str) -> None:
     count = {"LSTM": 3, "GRU": 2, "RNN": 1}[op] * 2
     gates, parameters = GATES[op], ALL_ACTIVATIONS[name]
-    given = {
+    given: dict[str, Any] = {
         key: [value] * count
         for key, value in zip(("activation_alpha", "activation_beta"), parameters, strict=False)
     }
