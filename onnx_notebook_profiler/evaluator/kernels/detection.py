@@ -204,7 +204,8 @@ class MaxRoiPool(_Regions):
         """Region by region, bin by bin."""
         x, rois = inputs
         (y,) = outputs
-        scaled = np.floor(rois[:, 1:].astype(np.float64) * self._scale + 0.5).astype(np.int64)
+        scaled = rois[:, 1:].astype(np.float64) * self._scale
+        scaled = np.trunc(scaled + np.copysign(0.5, scaled)).astype(np.int64)
         for region, (x1, y1, x2, y2) in enumerate(scaled.tolist()):
             image = x[int(rois[region, 0])]
             rows = _spans(y1, y2, self._size[0], x.shape[2])

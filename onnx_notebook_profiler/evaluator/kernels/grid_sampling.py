@@ -78,7 +78,7 @@ class GridSample(Kernel):
                 np.copyto(target[:, start : start + block], values, casting="unsafe")
 
     def _place(self, at: Array, size: int) -> Array:
-        """Coordinates in elements, brought inside as the padding says."""
+        """Coordinates in elements, brought inside as the padding says; at a border cubic taps are, one by one."""
         if self._aligned:
             place = (at + 1) / 2 * (size - 1)
             low, high = 0.0, size - 1.0
@@ -87,7 +87,7 @@ class GridSample(Kernel):
             low, high = -0.5, size - 0.5
         if self._mode == "nearest":
             place = np.rint(place)
-        if self._padding == "border":
+        if self._padding == "border" and self._mode != "cubic":
             return np.clip(place, 0, size - 1)
         return _reflected(place, low, high) if self._padding == "reflection" else place
 
