@@ -25,6 +25,8 @@ __all__ = ["AffineGrid", "GridSample"]
 _MODES: Final = {"bilinear": "linear", "bicubic": "cubic"}
 _A: Final = -0.75
 _BLOCK: Final = 2**16
+_FAR: Final = 2.0**40
+"""Stands for an infinite place; NaN stands for the first one."""
 
 
 @register("GridSample", since_version=16)
@@ -57,6 +59,8 @@ class GridSample(Kernel):
                 f"GridSample expects X [N, C, D1, ...] and a grid [N, O1, ..., axes], got {list(x.shape)} and "
                 f"{list(grid.shape)}"
             )
+        if 0 in x.shape[2:] and 0 not in grid.shape:
+            raise ValueError(f"GridSample has no element to sample in X {list(x.shape)}")
         return (TensorSpec((*x.shape[:2], *grid.shape[1:-1]), x.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
@@ -73,6 +77,8 @@ class GridSample(Kernel):
             target = y[item].reshape(x.shape[1], count)
             for start in range(0, count, block):
                 part = places[start : start + block].astype(np.float64)
+                if not np.isfinite(part).all():
+                    part = np.nan_to_num(part, nan=-1.0, posinf=_FAR, neginf=-_FAR)
                 axes = [self._place(part[:, -1 - axis], size) for axis, size in enumerate(sizes)]
                 values = self._sample(flat, axes, sizes, wide)
                 np.copyto(target[:, start : start + block], values, casting="unsafe")

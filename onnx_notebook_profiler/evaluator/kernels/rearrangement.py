@@ -194,6 +194,8 @@ class OneHot(Kernel):
             self.spec, int(self.spec.attributes.get("axis", -1)), indices.ndim + 1
         )
         length = int(depth.reshape(-1)[0])
+        if length < 0:
+            raise ValueError(f"OneHot expects a depth of 0 or more, got {length}")
         shape = (*indices.shape[:axis], length, *indices.shape[axis:])
         return (TensorSpec(shape, values.dtype),)
 

@@ -70,6 +70,8 @@ class Resize(Kernel):
         shape = list(x.shape)
         for plan in self._plans(inputs):
             shape[plan.axis] = plan.length
+            if plan.length and not plan.size:
+                raise ValueError(f"{self.spec.op_type}: axis {plan.axis} has no element to sample")
         return (TensorSpec(tuple(shape), x.dtype),)
 
     def _plans(self, inputs: Sequence[Any]) -> list[AxisPlan]:
