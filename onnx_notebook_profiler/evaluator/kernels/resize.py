@@ -185,6 +185,9 @@ class Resize(Kernel):
         self._extrapolate(y, outside)
 
     def _nearest(self, x: Array, y: Array, plans: Sequence[AxisPlan]) -> None:
+        if not plans:
+            np.copyto(y, x)
+            return
         taps = [nearest(plan, self._sampling) for plan in plans]
         factors = [_repeats(plan, one) for plan, one in zip(plans, taps, strict=True)]
         if all(factors):
@@ -193,7 +196,11 @@ class Resize(Kernel):
             for axis, count in enumerate(x.shape):
                 shape += [count, repeats.get(axis, 1)]
                 source += [count, 1]
-            np.copyto(y.reshape(shape), x.reshape(source))
+            spread, once = y.reshape(shape), x.reshape(source)
+            for place in range(
+                shape[-1]
+            ):  # one by one, since numpy's innermost loop should be a long one
+                np.copyto(spread[..., place], once[..., 0])
             return
         value = x
         order = sorted(zip(plans, taps, strict=True), key=lambda one: one[0].length / one[0].size)
