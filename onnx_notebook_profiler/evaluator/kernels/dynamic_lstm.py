@@ -1,21 +1,23 @@
 """com.microsoft's DynamicQuantizeLSTM: weights of eight bits, inputs and states quantised by their own range.
 
 ContribOperators.md of onnxruntime. What is quantised is taken back to float32 at once: the products are those of the
-integers but for float32's rounding. Scratch: that of LSTM, both weights and the input as float32.
+integers but for float32's rounding. The states of each direction have a range of their own. Scratch: that of LSTM, both
+weights and the input as float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, NodeSpec, TensorSpec
-from onnx_notebook_profiler.evaluator.kernels._cells import Step
+from onnx_notebook_profiler.evaluator.kernels._cells import Activation
 from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, operands
+from onnx_notebook_profiler.evaluator.kernels._steps import Cell
 from onnx_notebook_profiler.evaluator.kernels.quantization import dynamic_range
-from onnx_notebook_profiler.evaluator.kernels.recurrent import LSTM
+from onnx_notebook_profiler.evaluator.kernels.recurrent import LSTM, Operands
 from onnx_notebook_profiler.evaluator.registry import register
 
 __all__ = ["DynamicQuantizeLSTM"]
@@ -43,9 +45,11 @@ def _dequantized(weights: Array, scales: Array, zeros: Array) -> Array:
 class DynamicQuantizeLSTM(LSTM):
     """X, W [directions, input, 4 * hidden], R, B, sequence_lens, initial_h, initial_c, P, scales and zero points."""
 
+    clears: ClassVar[bool] = True
+
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
-        self._ordinary = False
+        self.together = [slice(number, number + 1) for number in range(self.directions)]
 
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """As LSTM, whose weights lie the other way."""
@@ -60,17 +64,13 @@ class DynamicQuantizeLSTM(LSTM):
             _dequantized(inputs[1], w_scale, w_zero),
             _dequantized(inputs[2], r_scale, r_zero),
         )
-        super().compute([inputs[0], *weights, *inputs[3:8]], outputs)
+        super().compute([_rounded(inputs[0]), *weights, *inputs[3:8]], outputs)
 
-    def input_part(self, x: Array, w: Array, bias: Array | None) -> Array:
-        """As LSTM, of an input of eight bits."""
-        return super().input_part(_rounded(x), w, bias)
-
-    def step(self, direction: int, given: Sequence[Any], cell: Array) -> Step:
+    def cell(self, own: Operands, state: Array, functions: Sequence[Activation]) -> Cell:
         """As LSTM, of a state of eight bits."""
-        plain = super().step(direction, given, cell)
+        plain = super().cell(own, state, functions)
 
         def step(gates: Array, state: Array, out: Array) -> None:
-            plain(gates, _rounded(state), out)
+            plain.step(gates, _rounded(state), out)
 
-        return step
+        return plain._replace(step=step)
