@@ -11,6 +11,7 @@ from onnx import helper
 
 from onnx_notebook_profiler.evaluator.kernel import AdoptingKernel, Array, Kernel, TensorSpec
 from onnx_notebook_profiler.evaluator.registry import find_kernel
+from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.shape_call import Call
 
 __all__ = [
@@ -154,5 +155,6 @@ def _limit(dtype: np.dtype[Any]) -> int:
 def _looked_up(table: list[Any], places: Array) -> Array:
     found = np.empty(places.size, object)
     for number, place in enumerate(places.reshape(-1).tolist()):
-        found[number] = table[place]
+        value = table[place]
+        found[number] = Expr.constant(value) if isinstance(value, int) else value
     return found.reshape(places.shape)

@@ -33,12 +33,7 @@ def infer_slice(call: Call) -> None:
         if starts is None or ends is None:
             sizes[place] = call.unknown("data decides the bounds of the slice")
             continue
-        found = extent(sizes[place], starts[number], ends[number], steps[number])
-        sizes[place] = (
-            found
-            if found is not None
-            else call.unknown("whether a bound counts from the end depends on the sizes")
-        )
+        sizes[place] = extent(sizes[place], starts[number], ends[number], steps[number])
     call.give(0, sizes, call.dtype(0))
 
 
@@ -55,12 +50,10 @@ def _length(call: Call, position: int) -> int:
     return length.value
 
 
-def extent(size: Expr, start: Expr, end: Expr, step: int) -> Expr | None:
-    """How many elements lie between two bounds; None where the sizes decide whether one counts from the end."""
+def extent(size: Expr, start: Expr, end: Expr, step: int) -> Expr:
+    """How many elements lie between two bounds."""
     first = _place(size, start, last=step < 0)
     stop = _stop(size, end, step)
-    if first is None or stop is None:
-        return None
     if step < 0:
         return maximum(0, ceil_div(first - stop, -step))
     if stop == size and (-start).is_nonnegative and start != _ZERO:
@@ -73,9 +66,9 @@ def extent(size: Expr, start: Expr, end: Expr, step: int) -> Expr | None:
     return maximum(0, ceil_div(stop - first, step))
 
 
-def _place(size: Expr, bound: Expr, *, last: bool) -> Expr | None:
+def _place(size: Expr, bound: Expr, *, last: bool) -> Expr:
     """Where a slice starts: clamped to 0..size, or -1..size-1 where it runs backwards."""
-    top = size - 1 if last else size
+    top, least = (size - 1, -1) if last else (size, 0)
     if bound.is_constant and bound.value >= _BEYOND:
         return top
     if bound.is_constant and bound.value <= -_BEYOND:
@@ -85,11 +78,18 @@ def _place(size: Expr, bound: Expr, *, last: bool) -> Expr | None:
     if (-bound - 1).is_nonnegative:
         if last and bound == -1:
             return top
-        return maximum(-1 if last else 0, size + bound)
-    return None
+        return maximum(least, size + bound)
+    return _of_either_sign(size, bound, least, top)
 
 
-def _stop(size: Expr, bound: Expr, step: int) -> Expr | None:
+def _of_either_sign(size: Expr, bound: Expr, least: int, top: Expr) -> Expr:
+    """Where a bound lies that counts from the end only where it comes out below 0: that is 1 there, and 0 elsewhere."""
+    from_end = minimum(1, maximum(-bound, 0))
+    counted = minimum(top, maximum(bound, 0))
+    return (1 - from_end) * counted + from_end * maximum(least, size + bound)
+
+
+def _stop(size: Expr, bound: Expr, step: int) -> Expr:
     if step > 0:
         return _place(size, bound, last=False)
     if bound.is_constant and bound.value >= _BEYOND:
@@ -102,7 +102,7 @@ def _stop(size: Expr, bound: Expr, step: int) -> Expr | None:
             if bound.is_constant and bound.value <= -_BEYOND
             else maximum(-1, size + bound)
         )
-    return None
+    return _of_either_sign(size, bound, -1, size - 1)
 
 
 @rule("Split")
