@@ -35,7 +35,7 @@ def together(*shapes: Sequence[Expr | int]) -> tuple[Expr, ...]:
 
 
 def _pair(left: Expr, right: Expr) -> Expr:
-    if left == right or right == _ONE:
+    if right in (left, _ONE):
         return left
     if left == _ONE:
         return right

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,6 @@ from onnx_notebook_profiler.symbolic.shape_call import Call
 
 __all__ = ["content_of_results"]
 
-_RESHAPERS: Final = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
 _ARITHMETIC: Final = frozenset(
     {
         *("Add", "Sub", "Mul", "Div", "Mod", "Min", "Max", "Sum", "Neg", "Abs", "Floor", "Ceil"),
@@ -30,33 +29,31 @@ _KEPT: Final = frozenset({1, 6, 7, 11, 12, 13})
 
 def content_of_results(call: Call) -> Sequence[Array | None]:
     """What each output holds, as numbers or expressions; None where it is not known, or too much."""
-    if call.domain != "" or not call.node.outputs:
+    if call.domain != "":
         return ()
     op_type = call.op_type
-    if op_type == "Shape":
-        return (_shape(call),)
-    if op_type == "Size":
-        return (_objects([Expr.product(call.shape(0))]).reshape(()),)
-    if op_type in _RESHAPERS:
-        return (_reshaped(call),)
+    if op_type in _OF_SHAPES:
+        return (_OF_SHAPES[op_type](call),)
     if op_type not in _ARITHMETIC and op_type != "Cast" and not folding.is_mover(call):
         return ()
     contents = [None if one is None else call.inference.content(one) for one in call.node.inputs]
     if not any(one is not None and one.dtype == object for one in contents):
-        return ()
-    if op_type == "Cast":
-        return (_cast(call, contents[0]),)
+        return ()  # nothing is made of dimensions: numbers alone have been computed already
     if folding.is_mover(call):
         return [_plain(one) for one in folding.moved(call, contents) or ()]
-    if op_type.startswith("Reduce"):
-        return (_reduced(call, contents),)
-    if any(one is None for one in contents):
-        return ()
-    code = int(call.dtype(0) or 0)
-    if code not in _KEPT:
-        return ()
+    return (_computed(call, contents),)
+
+
+def _computed(call: Call, contents: Sequence[Array | None]) -> Array | None:
+    if call.op_type == "Cast":
+        return _cast(call, contents[0])
+    if call.op_type.startswith("Reduce"):
+        return _reduced(call, contents)
     known = [one for one in contents if one is not None]
-    return (_plain(combined(op_type, known, call.attributes, code)),)
+    code = int(call.dtype(0) or 0)
+    if len(known) < len(contents) or code not in _KEPT:
+        return None
+    return _plain(combined(call.op_type, known, call.attributes, code))
 
 
 def _objects(values: Sequence[Any]) -> Array:
@@ -91,6 +88,10 @@ def _reshaped(call: Call) -> Array | None:
     return content.reshape([size.value for size in shape])
 
 
+def _size(call: Call) -> Array | None:
+    return _plain(_objects([Expr.product(call.shape(0))]).reshape(()))
+
+
 def _cast(call: Call, content: Array | None) -> Array | None:
     source, target = int(call.dtype(0) or 0), int(call.attributes.get("to", 0))
     if content is None or source not in _KEPT or target not in _KEPT:
@@ -120,3 +121,13 @@ def _reduced(call: Call, contents: Sequence[Array | None]) -> Array | None:
             return data
         attributes.pop("axes", None)
     return _plain(combined(call.op_type, [data], attributes, code))
+
+
+_OF_SHAPES: Final[Mapping[str, Callable[[Call], Array | None]]] = {
+    "Shape": _shape,
+    "Size": _size,
+    **dict.fromkeys(
+        ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"), _reshaped
+    ),
+}
+"""Operators whose results follow from a shape, or are the input in another one."""

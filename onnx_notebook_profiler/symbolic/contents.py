@@ -87,7 +87,7 @@ def _multiply(a: Element, b: Element) -> Element:
 
 
 def truncated_quotient(a: Expr, b: Expr) -> Expr:
-    """a / b rounded towards 0, as integers divide in ONNX; NotExact where the sign of b is not known."""
+    """The quotient a / b rounded towards 0, as integers divide in ONNX; NotExact where the sign of b is not known."""
     if b.is_constant and b.value < 0:
         a, b = -a, -b
     if not b.is_nonnegative or b == Expr.constant(0):

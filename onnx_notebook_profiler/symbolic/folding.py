@@ -10,6 +10,7 @@ import numpy as np
 from onnx import helper
 
 from onnx_notebook_profiler.evaluator.kernel import AdoptingKernel, Array, Kernel, TensorSpec
+from onnx_notebook_profiler.evaluator.kernels._shared import BFLOAT16
 from onnx_notebook_profiler.evaluator.registry import find_kernel
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.shape_call import Call
@@ -58,7 +59,7 @@ _MOVERS: Final = {
 
 
 def computed(call: Call, inputs: Sequence[Array | None]) -> list[Array] | None:
-    """The results of a node whose inputs are known numbers; None where they are large, drawn, or no kernel gives them."""
+    """The results of a node whose inputs are known numbers; None where they are large, or no kernel repeats them."""
     kernel = _kernel(call)
     if kernel is None or not getattr(kernel, "repeatable", True):
         return None
@@ -105,8 +106,13 @@ def foldable(call: Call, contents: Sequence[Array | None]) -> bool:
         call.domain == ""
         and call.op_type not in _NOT_FOLDED
         and bool(found)
-        and all(one.size <= _limit(one.dtype) and one.dtype.kind in "iubf" for one in found)
+        and all(one.size <= _limit(one.dtype) and is_number(one.dtype) for one in found)
     )
+
+
+def is_number(dtype: np.dtype[Any]) -> bool:
+    """Whether elements are integers, booleans or floats that kernels compute with."""
+    return dtype.kind in "iubf" or dtype == BFLOAT16
 
 
 def type_number(dtype: np.dtype[Any]) -> int:
@@ -120,7 +126,7 @@ def is_mover(call: Call) -> bool:
 
 
 def shapes_of_numbers(call: Call) -> Sequence[TensorSpec] | None:
-    """What the kernel says of inputs whose shapes are numbers; None where a shape or a content that it needs is not known."""
+    """What the kernel says of inputs whose shapes are numbers; None where one is not, or a content that it needs."""
     kernel = _kernel(call)
     if not isinstance(kernel, Kernel):
         return None

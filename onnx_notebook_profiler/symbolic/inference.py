@@ -33,7 +33,7 @@ _logger = logging.getLogger(__name__)
 Functions = Mapping[tuple[str, str], FunctionProto]
 
 
-class _EngineContext(ShapeInferenceContext):
+class _EngineContext(ShapeInferenceContext):  # type: ignore[misc,unused-ignore] # the engine is not typed
     """The engine's context; what values hold is ours to say."""
 
     def __init__(self, inference: Inference, opsets: Mapping[str, int]) -> None:
@@ -135,6 +135,14 @@ class Inference:
         if source in self._reasons:
             self._reasons[target] = self._reasons[source]
 
+    def root_reason(self, value: ir.Value) -> str:
+        """Why the shape of *value* is not known; what follows from another value's shape repeats its reason."""
+        reason = self._reasons.get(value)
+        if reason is not None and reason.startswith("follows from "):
+            return reason
+        name = shorten(value.name or "", 60)
+        return f"follows from {name}: {reason or 'no rule gives its shape'}"
+
     def why(self, value: ir.Value, reason: str) -> None:
         """Say why a value has no size."""
         self._reasons[value] = reason
@@ -159,7 +167,7 @@ class Inference:
         """Say what a value holds."""
         if content is None:
             return
-        if content.dtype != object and value.dtype is not None and content.dtype.kind in "iubf":
+        if content.dtype != object and value.dtype is not None and folding.is_number(content.dtype):
             content = content.astype(value.dtype.numpy(), copy=False)
             value.const_value = ir.Tensor(content, dtype=value.dtype)
         self._contents[value] = content
@@ -181,10 +189,15 @@ class Inference:
         except Exception as error:  # noqa: BLE001 - rules, kernels and the engine raise what a broken model makes them raise
             reason = f"the shape rule of {call.op_type} failed: {type(error).__name__} {shorten(str(error), 200)}"
             _logger.info("%s", reason)
-        if reason is not None:
-            for output in call.node.outputs:
-                if output.shape is None:
-                    self._reasons[output] = reason
+        for output in call.node.outputs:
+            if output.shape is None and output.name and output not in self._reasons:
+                self._reasons[output] = reason or self._missing_reason(call)
+
+    def _missing_reason(self, call: Call) -> str:
+        for value in call.node.inputs:
+            if value is not None and value.shape is None and value not in self.items:
+                return self.root_reason(value)
+        return "no shape rule gives its rank"
 
     def _fold(self, call: Call) -> bool:
         """Compute a node whose inputs are known numbers; False where it has others, or results that are too large."""

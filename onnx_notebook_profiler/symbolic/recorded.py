@@ -38,7 +38,7 @@ def recorded_shapes(model: LoadedModel, dims: InputDims) -> dict[str, ValueType]
 
 
 def inferred_by_onnx(skeleton: ModelProto, names: Mapping[str, Expr]) -> dict[str, ValueType]:
-    """What ``onnx.shape_inference`` makes of a model whose dimensions have these *names*; it computes no expressions."""
+    """What ``onnx.shape_inference`` makes of a model with these *names* of dimensions; it computes no expressions."""
     try:
         graph = onnx.shape_inference.infer_shapes(skeleton, data_prop=True).graph
     except Exception as error:  # noqa: BLE001 - it raises what a broken model makes it raise

@@ -71,8 +71,9 @@ class Call:
         shape = self.known_shape(position)
         if shape is None:
             value = self.value(position)
-            name = "" if value is None or value.name is None else f" {value.name!r}"
-            raise Undecided(f"the shape of its input {position}{name[:80]} is not known")
+            if value is None:
+                raise Undecided(f"{self.op_type} lacks its input {position}")
+            raise Undecided(self.inference.root_reason(value))
         return shape
 
     def dtype(self, position: int) -> ir.DataType | None:

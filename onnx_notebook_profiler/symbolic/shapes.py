@@ -69,7 +69,7 @@ def _infer(
             inference.maps[value] = Maps(_value_type(kind), many=False)
     for value in engine_model.graph.initializers.values():
         if value.const_value is not None:
-            value.shape = ir.Shape(value.const_value.shape)
+            value.shape = ir.Shape(value.const_value.shape.numpy())
     opsets = model.opsets
     return inference.graph(engine_model.graph, skeleton.graph.node, opsets)
 

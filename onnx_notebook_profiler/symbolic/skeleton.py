@@ -69,7 +69,7 @@ def _holds_maps(kind: TypeProto) -> bool:
     name = kind.WhichOneof("value")
     if name in ("sequence_type", "optional_type"):
         return _holds_maps(getattr(kind, name).elem_type)
-    return name == "map_type"
+    return bool(name == "map_type")
 
 
 def _without_names(node: NodeProto) -> NodeProto:

@@ -81,7 +81,7 @@ def infer_quantised_mean(call: Call) -> None:
     """1 along the axes, or nothing with ``keepdims`` 0."""
     shape = call.shape(0)
     given = call.attributes.get("axes")
-    axes = {axis_of(axis, len(shape)) for axis in (given if given else range(len(shape)))}
+    axes = {axis_of(axis, len(shape)) for axis in (given or range(len(shape)))}
     if call.attributes.get("keepdims", 1):
         call.give(0, [1 if axis in axes else s for axis, s in enumerate(shape)], call.dtype(0))
     else:

@@ -1,17 +1,17 @@
-"""If, Loop, Scan, SequenceMap and calls of functions: their bodies are gone through like any other graph."""
+"""If, Loop, Scan and SequenceMap: their bodies are gone through like any other graph."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
-import onnx
 import onnx_ir as ir
-from onnx import GraphProto, NodeProto, TypeProto, helper
+from onnx import GraphProto
 
+from onnx_notebook_profiler.evaluator.kernel import Array
 from onnx_notebook_profiler.model import body_graphs
-from onnx_notebook_profiler.plan.functions import specialise
 from onnx_notebook_profiler.symbolic.engine_sizes import Shape
 from onnx_notebook_profiler.symbolic.expression import Expr, maximum
 from onnx_notebook_profiler.symbolic.items import Items
@@ -19,7 +19,7 @@ from onnx_notebook_profiler.symbolic.rules.registry import rule
 from onnx_notebook_profiler.symbolic.shape_call import Call, Undecided, axis_of
 from onnx_notebook_profiler.symbolic.value_types import Inferred
 
-__all__: list[str] = []
+__all__ = ["pass_on"]
 
 _MOST_PASSES = 4
 """A loop's body is gone through until its state keeps its shapes: each pass gives up those that it changes."""
@@ -41,7 +41,7 @@ def _go_through(call: Call, name: str) -> tuple[ir.Graph, Inferred]:
     return graph, inferred
 
 
-def _pass_on(call: Call, result: ir.Value, output: ir.Value, inferred: Inferred) -> None:
+def pass_on(call: Call, result: ir.Value, output: ir.Value, inferred: Inferred) -> None:
     """A body's result is what the node gives; sizes that data decides inside are the node's own, seen from outside."""
     call.inference.hand_over(result, output)
     for size in call.inference.sizes.read(output.shape) or ():
@@ -77,7 +77,7 @@ def infer_if(call: Call) -> None:
     if condition is not None:
         chosen, inferred = branches[0 if condition[0] else 1]
         for output, result in zip(call.node.outputs, chosen.outputs, strict=False):
-            _pass_on(call, result, output, inferred)
+            pass_on(call, result, output, inferred)
         return
     for output, first, second in zip(
         call.node.outputs, branches[0][0].outputs, branches[1][0].outputs, strict=False
@@ -100,15 +100,17 @@ def _merge(call: Call, output: ir.Value, first: ir.Value, second: ir.Value) -> N
     texts = [_text(shape) for shape in shapes]
     reason = f"the branches of an If give different shapes: {texts[0]} or {texts[1]}"
     one, other = shapes
+    for branch, shape in zip((first, second), shapes, strict=True):
+        if shape is None:
+            reason = inference.root_reason(branch)
     if one is None or other is None or len(one) != len(other):
         inference.why(output, reason)
         return
     merged = [a if a == b else call.unknown(reason) for a, b in zip(one, other, strict=True)]
     output.shape = inference.sizes.to_shape(tuple(merged))
-    contents = [inference.content(value) for value in (first, second)]
-    same = contents[0] is not None and contents[1] is not None
-    if same and np.array_equal(*contents):  # type: ignore[arg-type]
-        inference.set_content(output, contents[0])
+    one_holds, other_holds = inference.content(first), inference.content(second)
+    if one_holds is not None and other_holds is not None and np.array_equal(one_holds, other_holds):
+        inference.set_content(output, one_holds)
 
 
 def _text(shape: Shape | None) -> str:
@@ -238,9 +240,9 @@ def infer_loop(call: Call) -> None:
         call.give(place, (trips, *shape), result.dtype)
 
 
-def _true(content: object) -> np.ndarray | None:  # type: ignore[type-arg]
+def _true(content: Array | None) -> Array | None:
     """A condition that is known to hold."""
-    known = isinstance(content, np.ndarray) and content.dtype != object and bool(content.all())
+    known = content is not None and content.dtype != object and bool(content.all())
     return np.array(True) if known else None
 
 
@@ -270,6 +272,23 @@ def _trips(call: Call, graph: ir.Graph, place: int) -> Expr:
     return call.data_dim(place, 0, bound)
 
 
+class _Cut(NamedTuple):
+    """What a scan makes of an input: its batch (before opset 9), how many slices, and the shape of each."""
+
+    batch: Shape
+    length: Expr
+    slice: Shape
+
+
+def _cut(shape: Shape | None, axis: int, *, batched: bool) -> _Cut | None:
+    if shape is None:
+        return None
+    if batched:
+        return _Cut(shape[:1], shape[1], shape[2:])
+    place = axis_of(axis, len(shape))
+    return _Cut((), shape[place], (*shape[:place], *shape[place + 1 :]))
+
+
 @rule("Scan")
 def infer_scan(call: Call) -> None:
     """As Loop, over slices of its inputs.
@@ -283,35 +302,26 @@ def infer_scan(call: Call) -> None:
     inputs = call.node.inputs[1:] if batched else call.node.inputs
     count = len(inputs) - scanned
     axes = attributes.get("scan_input_axes") or [0] * scanned
-    length: Expr | None = None
-    batch: Expr | None = None
     states = _States(call, inputs[:count])
     if batched:
         states.shapes = [None if shape is None else shape[1:] for shape in states.shapes]
-    slices: list[Shape | None] = []
-    for value, axis in zip(inputs[count:], axes, strict=True):
-        shape = None if value is None else call.inference.sizes.read(value.shape)
-        if shape is None:
-            slices.append(None)
-            continue
-        if batched:
-            batch, length = shape[0], shape[1]
-            slices.append(shape[2:])
-            continue
-        place = axis_of(axis, len(shape))
-        if length is None or not length.is_constant:
-            length = shape[place]
-        slices.append((*shape[:place], *shape[place + 1 :]))
+    shapes = [
+        None if value is None else call.inference.sizes.read(value.shape)
+        for value in inputs[count:]
+    ]
+    cuts = [_cut(shape, axis, batched=batched) for shape, axis in zip(shapes, axes, strict=True)]
 
     def run() -> tuple[ir.Graph, Inferred]:
-        for target, value, shape in zip(graph.inputs[count:], inputs[count:], slices, strict=True):
-            _set(call, target, shape, None if value is None else value.dtype)
+        for target, value, cut in zip(graph.inputs[count:], inputs[count:], cuts, strict=True):
+            _set(call, target, cut and cut.slice, None if value is None else value.dtype)
         return _go_through(call, "body")
 
     states.settle(graph.inputs[:count], run, 0)
-    if length is None:
+    known = [cut for cut in cuts if cut is not None]
+    if not known:
         raise Undecided("the length of what it scans is not known")
-    lead = (batch,) if batch is not None else ()
+    length = next((cut.length for cut in known if cut.length.is_constant), known[0].length)
+    lead = known[0].batch
     for place, output in enumerate(call.node.outputs[:count]):
         _leave(call, output, graph.outputs[place], states, place)
         if batched and output.shape is not None:
@@ -349,82 +359,3 @@ def infer_sequence_map(call: Call) -> None:
         output.type = ir.SequenceType(ir.TensorType(result.dtype or ir.DataType.UNDEFINED))
         shapes = None if many is None else (shape,) * many
         inference.items[output] = Items(result.dtype, shapes, shape)
-
-
-# functions
-
-
-@rule("function call")
-def infer_function_call(call: Call) -> None:
-    """The body of a function of the model, gone through for each call."""
-    function = call.inference.functions[call.domain, call.op_type]
-    key = (call.domain, call.op_type)
-    if key in call.inference.calls:
-        raise Undecided("the function calls itself")
-    opsets = {
-        "" if entry.domain == "ai.onnx" else entry.domain: entry.version
-        for entry in function.opset_import
-    }
-    nodes = specialise(function, call.proto)
-    inferred = _run_function(call, function, nodes, opsets)
-    call.inference.keep_body(call, function.name, inferred)
-
-
-@rule("schema function")
-def infer_schema_function(call: Call) -> None:
-    """An operator that its schema defines by others, where neither we nor the engine have a rule."""
-    try:
-        schema = onnx.defs.get_schema(call.op_type, call.opset, call.domain)
-    except onnx.defs.SchemaError:
-        raise Undecided("no shape rule for its operator") from None
-    function = onnx.FunctionProto()
-    if schema.has_context_dependent_function:
-        kinds = [_type_bytes(call, value) for value in call.node.inputs]
-        function.ParseFromString(
-            schema.get_context_dependent_function(call.proto.SerializeToString(), kinds)
-        )
-    elif schema.has_function:
-        function = schema.function_body
-    if not function.node or (call.domain, call.op_type) in call.inference.calls:
-        raise Undecided("no shape rule for its operator")
-    opsets = dict(call.inference.opsets)
-    opsets.update(
-        {
-            entry.domain: entry.version
-            for entry in function.opset_import
-            if entry.domain not in opsets
-        }
-    )
-    nodes = specialise(function, call.proto)
-    _run_function(call, function, nodes, opsets)
-
-
-def _type_bytes(call: Call, value: ir.Value | None) -> bytes:
-    if value is None or value.dtype is None:
-        return TypeProto().SerializeToString()
-    shape = (
-        None if value.shape is None else [d if isinstance(d, int) else None for d in value.shape]
-    )
-    return helper.make_tensor_type_proto(int(value.dtype), shape).SerializeToString()
-
-
-def _run_function(
-    call: Call, function: onnx.FunctionProto, nodes: Sequence[NodeProto], opsets: Mapping[str, int]
-) -> Inferred:
-    proto = GraphProto(name=function.name, node=nodes)
-    proto.input.extend(onnx.ValueInfoProto(name=one) for one in function.input)
-    proto.output.extend(onnx.ValueInfoProto(name=one) for one in function.output)
-    graph = ir.serde.deserialize_graph(proto)
-    inference = call.inference
-    for target, source in zip(graph.inputs, call.node.inputs, strict=False):
-        inference.hand_over(source, target)
-    outer = inference.calls
-    inference.calls = (*outer, (call.domain, call.op_type))
-    try:
-        inferred = inference.graph(graph, proto.node, opsets)
-    finally:
-        inference.calls = outer
-    for output, result in zip(call.node.outputs, graph.outputs, strict=False):
-        if output.name:
-            _pass_on(call, result, output, inferred)
-    return inferred

@@ -1,4 +1,4 @@
-"""Operators whose results are as large as data makes them: such a size becomes a symbol, bounded where something bounds it."""
+"""Operators whose results are as large as data makes them: such a size becomes a symbol, bounded if it can be."""
 
 from __future__ import annotations
 

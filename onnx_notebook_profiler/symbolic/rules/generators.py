@@ -166,3 +166,20 @@ def infer_top_k(call: Call) -> None:
     result = (*shape[:axis], size, *shape[axis + 1 :])
     call.give(0, result, call.dtype(0))
     call.give(1, result, ir.DataType.INT64)
+
+
+@rule("STFT")
+def infer_stft(call: Call) -> None:
+    """[N, frames, bins, 2]: as many frames as begin early enough.
+
+    https://onnx.ai/onnx/operators/onnx__STFT.html
+    """
+    signal = call.shape(0)
+    step = call.numbers(1)
+    length = call.entries(3)[0] if call.has(3) else call.shape(2)[0]
+    bins = length // 2 + 1 if call.attributes.get("onesided", 1) else length
+    if step is None:
+        call.give(0, (signal[0], call.data_dim(0, 1, signal[1]), bins, 2), call.dtype(0))
+        return
+    frames = (signal[1] - length) // int(step[0]) + 1
+    call.give(0, (signal[0], frames, bins, 2), call.dtype(0))

@@ -24,20 +24,15 @@ def infer_reshape(call: Call) -> None:
         return
     wanted = [Expr.constant(one) for one in given] if given is not None else call.entries(1)
     keeps = not call.attributes.get("allowzero", 0)
-    shape = call.known_shape(0)
     sizes: list[Expr] = []
     for axis, size in enumerate(wanted):
         if size == _ZERO and keeps:
-            size = call.shape(0)[axis]
-        elif size != _REST and not size.is_nonnegative:
-            # The expression may be the -1 that asks for the rest.
-            size = call.unknown("its new size may be negative")
-        sizes.append(size)
+            sizes.append(call.shape(0)[axis])
+        else:
+            sizes.append(size)
     if _REST in sizes:
-        if shape is None:
-            raise Undecided("the shape of its input is not known")
         place = sizes.index(_REST)
-        sizes[place] = _rest(shape, [one for one in sizes if one != _REST])
+        sizes[place] = _rest(call.shape(0), [one for one in sizes if one != _REST])
     call.give(0, sizes, call.dtype(0))
 
 

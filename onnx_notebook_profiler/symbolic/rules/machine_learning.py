@@ -1,7 +1,7 @@
 """Operators of ai.onnx.ml.
 
-    https://onnx.ai/onnx/operators/index.html#ai-onnx-ml
-    """
+https://onnx.ai/onnx/operators/index.html#ai-onnx-ml
+"""
 
 from __future__ import annotations
 
@@ -53,11 +53,8 @@ def infer_svm_classifier(call: Call) -> None:
     """Labels [N]; scores of the classes, or one for each pair of more than two without probabilities."""
     count, dtype = _labels(call, "classlabels_ints")
     linear = not sum(call.attributes.get("vectors_per_class") or ())
-    if linear or call.attributes.get("prob_a") or count <= 2:
-        columns = max(count, 1)
-    else:
-        columns = count * (count - 1) // 2
-    _classified(call, columns, dtype)
+    paired = not linear and not call.attributes.get("prob_a") and count > 2
+    _classified(call, count * (count - 1) // 2 if paired else max(count, 1), dtype)
 
 
 @rule("TreeEnsembleClassifier", domain=ML)
@@ -196,6 +193,6 @@ def infer_cast_map(call: Call) -> None:
 
 
 @rule("ZipMap", domain=ML)
-def infer_zip_map(call: Call) -> None:
+def infer_zip_map(_call: Call) -> None:
     """A sequence of maps."""
     raise Undecided("a sequence of maps has no fixed size")
