@@ -5,13 +5,14 @@
 Without arguments it takes the models that installed packages ship. A value is the tensor that a node of the main graph
 gives. Recorded shapes are removed first, and every open dimension of the inputs gets a name. A value counts as *right*
 where every dimension is a number or an expression over these names that fits the runs at two sizes (at one, where the
-model runs at no other), as *wrong* where one does not fit, as *anonymous* where one has an invented name or none, and as
-*unknown* where there is no shape at all, or the tool gave up on the model.
+model runs at no other), as *wrong* where one does not fit, as *anonymous* where one has an invented name or none, and
+as *unknown* where there is no shape at all, or the tool gave up on the model.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import sys
 import warnings
@@ -91,15 +92,11 @@ def runs_of(model: Model, shapes: Mapping[str, Sequence[int | str]]) -> list[Run
                 base.setdefault(dim, int(size))
     found = [_run(evaluator, names, model.feeds, base)]
     for change in _changes(base):
-        try:
-            feeds = {
-                name: _resized(feed, shapes.get(name, ()), change)
-                for name, feed in model.feeds.items()
-            }
-            found.append(_run(evaluator, names, feeds, change))
-        except Exception:  # noqa: BLE001 - not every size suits every model; then the next
-            continue
-        break
+        feeds = {
+            name: _resized(feed, shapes.get(name, ()), change) for name, feed in model.feeds.items()
+        }
+        with contextlib.suppress(Exception):  # not every size suits every model; then the next
+            return [*found, _run(evaluator, names, feeds, change)]
     return found
 
 
@@ -154,7 +151,7 @@ def by_onnx(model: ModelProto) -> Mapping[str, Shape]:
 
 def by_onnxruntime(model: ModelProto) -> Mapping[str, Shape]:
     """``onnxruntime.tools.symbolic_shape_infer``."""
-    from onnxruntime.tools.symbolic_shape_infer import (  # noqa: PLC0415 - optional
+    from onnxruntime.tools.symbolic_shape_infer import (
         SymbolicShapeInference,
     )
 

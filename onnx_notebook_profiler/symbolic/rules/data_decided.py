@@ -19,7 +19,7 @@ def infer_non_zero(call: Call) -> None:
     """
     shape = call.shape(0)
     count = call.data_dim(0, 1, Expr.product(shape))
-    call.give(0, (max(len(shape), 1), count), ir.DataType.INT64)
+    call.give(0, (len(shape), count), ir.DataType.INT64)
 
 
 @rule("Compress")
@@ -133,4 +133,4 @@ def infer_bifurcation_detector(call: Call) -> None:
     if cur is not None and len(cur) == 1:
         bound = cur[0] + (pred[0] if pred is not None and len(pred) == 1 else 0) + 1
     call.give(0, (call.data_dim(0, 0, bound),), ir.DataType.INT64)
-    call.give(1, (), ir.DataType.INT64)
+    call.give(1, (1,), ir.DataType.INT64)

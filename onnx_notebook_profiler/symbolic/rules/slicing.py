@@ -67,19 +67,20 @@ def extent(size: Expr, start: Expr, end: Expr, step: int) -> Expr:
 
 
 def _place(size: Expr, bound: Expr, *, last: bool) -> Expr:
-    """Where a slice starts: clamped to 0..size, or -1..size-1 where it runs backwards."""
-    top, least = (size - 1, -1) if last else (size, 0)
+    """Where a slice starts: clamped to 0..size, or 0..size-1 where it runs backwards (-1 if there is nothing)."""
+    top = size - 1 if last else size
     if bound.is_constant and bound.value >= _BEYOND:
         return top
     if bound.is_constant and bound.value <= -_BEYOND:
-        return Expr.constant(-1) if last else _ZERO
+        return minimum(top, 0) if last else _ZERO
     if bound.is_nonnegative:
         return bound if bound == _ZERO and not last else minimum(top, bound)
     if (-bound - 1).is_nonnegative:
         if last and bound == -1:
             return top
-        return maximum(least, size + bound)
-    return _of_either_sign(size, bound, least, top)
+        counted = maximum(0, size + bound)
+        return minimum(top, counted) if last else counted
+    return _of_either_sign(size, bound, 0, top)
 
 
 def _of_either_sign(size: Expr, bound: Expr, least: int, top: Expr) -> Expr:
