@@ -6,6 +6,7 @@ dimension of the inputs, and one for each operation (a quotient, a minimum) that
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection
 
@@ -26,6 +27,9 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 _NO_RULE = "decided by data, or by a rule that is not known"
 _UNKNOWN = "?"
 """First letter of the symbols that stand for a size that nobody knows: no dimension's name may hold it."""
+
+
+_number = functools.lru_cache(4096)(Expr.constant)
 
 
 class EngineSizes:
@@ -103,7 +107,7 @@ class EngineSizes:
     def read_dim(self, dim: int | ir.SymbolicDim) -> Expr:
         """A size of the engine."""
         if isinstance(dim, int):
-            return Expr.constant(dim)
+            return _number(dim)
         text = dim.value
         if text is None:
             return self.unknown(_NO_RULE)

@@ -138,14 +138,14 @@ def shapes_of_numbers(call: Call) -> Sequence[TensorSpec] | None:
         shape, dtype = call.known_shape(position), value.dtype
         if shape is None or dtype is None or not all(size.is_constant for size in shape):
             return None
-        content = call.content(position)
-        if content is None or content.dtype == object:
-            if position in kernel.value_inputs:
+        if position in kernel.value_inputs:
+            content = call.content(position)
+            if content is None or content.dtype == object:
                 return None
-            content = np.broadcast_to(
-                np.zeros((), dtype.numpy()), tuple(size.value for size in shape)
-            )
-        inputs.append(content)
+            inputs.append(content)
+            continue
+        sizes = tuple(size.value for size in shape)
+        inputs.append(np.broadcast_to(np.zeros((), dtype.numpy()), sizes))
     return kernel.infer(inputs)
 
 

@@ -18,11 +18,14 @@ NCHWC, NHWC = "com.microsoft.nchwc", "com.ms.internal.nhwc"
 FLOAT, INT64, UINT8 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.UINT8
 
 
+Shapes = Mapping[str, Sequence[int | str]]
+
+
 class Family(NamedTuple):
     """One node, its inputs over dimensions, constants, and sizes to run it at."""
 
     op: str
-    inputs: Mapping[str, Sequence[int | str]]
+    inputs: Shapes
     constants: Mapping[str, Any] = {}
     attributes: Mapping[str, Any] = {}
     domain: str = ""
@@ -40,9 +43,10 @@ def floats(*values: float) -> Any:
     return np.array(values, np.float32)
 
 
-X, XY = {"X": ["A", "B"]}, {"X": ["A", "B", "H", "W"]}
+X: Shapes = {"X": ["A", "B"]}
+XY: Shapes = {"X": ["A", "B", "H", "W"]}
 W3 = {"W": np.ones((4, 3, 3, 2), np.float32)}
-PICTURE = {"X": ["A", 3, "H", "W"]}
+PICTURE: Shapes = {"X": ["A", 3, "H", "W"]}
 ONE, ZERO = np.float32(0.5), np.uint8(1)
 
 FAMILIES = {

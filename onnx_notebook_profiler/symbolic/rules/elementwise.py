@@ -11,9 +11,12 @@ from onnx_notebook_profiler.symbolic.shape_call import Call, Undecided
 __all__: list[str] = []
 
 
+_BROADCASTS_ALWAYS = 7
+
+
 def _old(call: Call) -> bool:
     """Before opset 7 the second operand was laid along the first where it asked for it."""
-    return bool(call.attributes.get("broadcast", 0))
+    return call.opset < _BROADCASTS_ALWAYS and bool(call.attributes.get("broadcast", 0))
 
 
 @rule("Add", "Sub", "Mul", "Div", "Pow", "Mod", "PRelu", "BitShift", "StringConcat")
