@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import logging
 import sys
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -155,7 +156,11 @@ def by_onnxruntime(model: ModelProto) -> Mapping[str, Shape]:
         SymbolicShapeInference,
     )
 
-    return _declared(SymbolicShapeInference.infer_shapes(model, auto_merge=True))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+    ):  # it leaves files behind
+        return _declared(SymbolicShapeInference.infer_shapes(model, auto_merge=True))
 
 
 def by_engine(model: ModelProto) -> Mapping[str, Shape]:
