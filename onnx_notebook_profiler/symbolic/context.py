@@ -33,7 +33,7 @@ from onnx_notebook_profiler.symbolic.inverse import feasible, largest
 from onnx_notebook_profiler.symbolic.peak import Peak
 from onnx_notebook_profiler.symbolic.ranges import check_ranges
 from onnx_notebook_profiler.symbolic.scratch import scratch_bytes
-from onnx_notebook_profiler.symbolic.shapes import UnknownSize, ValueType, infer_types
+from onnx_notebook_profiler.symbolic.shapes import Inferred, UnknownSize, ValueType, infer_types
 from onnx_notebook_profiler.symbolic.tags import Tag, tag_values
 from onnx_notebook_profiler.symbolic.value_bytes import numpy_bytes, stored_bytes
 
@@ -117,6 +117,7 @@ class ComputeContext:
         self._model: LoadedModel | None = None
         self._plan: GraphPlan | None = None
         self._input_dims = InputDims((), {}, {})
+        self._inferred = Inferred({}, {}, {})
         self._types: dict[str, ValueType | UnknownSize] = {}
         self._bytes: dict[str, Expr | None] = {}
         self.value_tags: dict[str, Tag] = {}
@@ -153,7 +154,8 @@ class ComputeContext:
         self._model = loaded
         self._plan = plan = build_plan(loaded)
         self._input_dims = read_dims(loaded)
-        self._types = infer_types(loaded, self._input_dims)
+        self._inferred = infer_types(loaded, self._input_dims)
+        self._types = _without_data_dims(self._inferred)
         self._measure(plan)
         self.value_tags, self.node_tags = tag_values(loaded.proto.graph)
         self.reuse = [
@@ -448,6 +450,22 @@ class ComputeContext:
             f"ComputeContext({self._model.name!r}, {len(self)} nodes, dims {', '.join(self.dims) or 'none'}, "
             f"sizes of {self.coverage})"
         )
+
+
+def _without_data_dims(inferred: Inferred) -> dict[str, ValueType | UnknownSize]:
+    """The types, those unknown whose size only data decides."""
+    names = inferred.data_dims.keys()
+    types: dict[str, ValueType | UnknownSize] = {}
+    for name, kind in inferred.types.items():
+        decided = (
+            sorted(names & frozenset().union(*(size.symbols for size in kind.shape)))
+            if names and isinstance(kind, ValueType)
+            else []
+        )
+        types[name] = (
+            UnknownSize(f"its size is decided by data: {', '.join(decided)}") if decided else kind
+        )
+    return types
 
 
 def _sum(charges: Iterable[Charge]) -> Expr:

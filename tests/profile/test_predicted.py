@@ -108,7 +108,6 @@ def test_minilm(batch: int, sequence: int) -> None:
 
 
 def test_silero_sequence() -> None:
-    """Its padding is computed from constants of two axes, which the shape engine alone does not follow."""
     profile = onp.profile(packaged_model("silero_sequence"), dims={"sequence_length": 512 * 3})
     assert profile.coverage.known == profile.coverage.total
     assert_predicted(profile)
