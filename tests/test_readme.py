@@ -1,12 +1,15 @@
-"""The README shows what really happens."""
+"""The README and the pages with examples show what really happens."""
 
 import doctest
 from pathlib import Path
 
+import pytest
 
-def test_readme_examples(root: Path) -> None:
+
+@pytest.mark.parametrize(("page", "least"), [("README.md", 5), ("docs/formulas.md", 8)])
+def test_examples_of_a_page(root: Path, page: str, least: int) -> None:
     failed, attempted = doctest.testfile(
-        str(root / "README.md"), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
+        str(root / page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
     )
-    assert attempted > 5
+    assert attempted > least
     assert not failed

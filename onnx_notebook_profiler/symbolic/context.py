@@ -25,6 +25,7 @@ from onnx_notebook_profiler.symbolic.accounts import (
 from onnx_notebook_profiler.symbolic.annotate import annotate
 from onnx_notebook_profiler.symbolic.bounds import Bounds, total_bounds
 from onnx_notebook_profiler.symbolic.budget import Budget
+from onnx_notebook_profiler.symbolic.data_sizes import DataSizes, decided_types
 from onnx_notebook_profiler.symbolic.difference import Difference, sum_by_operator
 from onnx_notebook_profiler.symbolic.dims import InputDims, read_dims
 from onnx_notebook_profiler.symbolic.evaluation import CompiledForms
@@ -33,7 +34,13 @@ from onnx_notebook_profiler.symbolic.inverse import feasible, largest
 from onnx_notebook_profiler.symbolic.peak import Peak
 from onnx_notebook_profiler.symbolic.ranges import check_ranges
 from onnx_notebook_profiler.symbolic.scratch import scratch_bytes
-from onnx_notebook_profiler.symbolic.shapes import Inferred, UnknownSize, ValueType, infer_types
+from onnx_notebook_profiler.symbolic.shapes import (
+    DataDim,
+    Inferred,
+    UnknownSize,
+    ValueType,
+    infer_types,
+)
 from onnx_notebook_profiler.symbolic.tags import Tag, tag_values
 from onnx_notebook_profiler.symbolic.value_bytes import numpy_bytes, stored_bytes
 
@@ -139,15 +146,22 @@ class ComputeContext:
     # analysis
 
     def compute(
-        self, model: ModelSource | LoadedModel, allow_input_overwrite: bool = False
+        self,
+        model: ModelSource | LoadedModel,
+        allow_input_overwrite: bool = False,
+        *,
+        data_sizes: DataSizes | None = None,
     ) -> None:
         """Analyse *model*: shapes, tags, reuse, memory of each node. The weights are not read.
 
         Args:
             allow_input_overwrite: Let outputs take over the buffers of the model's inputs too.
+            data_sizes: Sizes for some of :attr:`data_dims`, or ``"bounds"``: each is as large as it can be, and the
+                totals are upper bounds. What is left open makes values unknown.
 
         Raises:
             ModelError: The model cannot be read or is not well formed.
+            SizeError: *data_sizes* names no such dimension, or gives it no size.
         """
         loaded = model if isinstance(model, LoadedModel) else load_model(model)
         self._clear()
@@ -155,7 +169,7 @@ class ComputeContext:
         self._plan = plan = build_plan(loaded)
         self._input_dims = read_dims(loaded)
         self._inferred = infer_types(loaded, self._input_dims)
-        self._types = _without_data_dims(self._inferred)
+        self._types = decided_types(self._inferred, data_sizes or {})
         self._measure(plan)
         self.value_tags, self.node_tags = tag_values(loaded.proto.graph)
         self.reuse = [
@@ -271,6 +285,11 @@ class ComputeContext:
     def dims(self) -> tuple[str, ...]:
         """Symbolic dimensions that the totals depend on or the inputs name, in the order of the inputs."""
         return self._input_dims.names
+
+    @property
+    def data_dims(self) -> Mapping[str, DataDim]:
+        """Dimensions that only data decides, such as how many elements are not zero; see ``compute(data_sizes=)``."""
+        return self._inferred.data_dims
 
     @property
     def author_dims(self) -> Mapping[str, str]:
@@ -450,22 +469,6 @@ class ComputeContext:
             f"ComputeContext({self._model.name!r}, {len(self)} nodes, dims {', '.join(self.dims) or 'none'}, "
             f"sizes of {self.coverage})"
         )
-
-
-def _without_data_dims(inferred: Inferred) -> dict[str, ValueType | UnknownSize]:
-    """The types, those unknown whose size only data decides."""
-    names = inferred.data_dims.keys()
-    types: dict[str, ValueType | UnknownSize] = {}
-    for name, kind in inferred.types.items():
-        decided = (
-            sorted(names & frozenset().union(*(size.symbols for size in kind.shape)))
-            if names and isinstance(kind, ValueType)
-            else []
-        )
-        types[name] = (
-            UnknownSize(f"its size is decided by data: {', '.join(decided)}") if decided else kind
-        )
-    return types
 
 
 def _sum(charges: Iterable[Charge]) -> Expr:
