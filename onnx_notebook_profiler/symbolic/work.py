@@ -60,22 +60,22 @@ class NodeWork:
         """Whether any of the four is unknown."""
         return any(getattr(self, name) is None for name in _QUANTITIES)
 
-    def intensity(self, **dims: int) -> float | None:
+    def intensity(self, sizes: Mapping[str, int] | None = None, /, **dims: int) -> float | None:
         """FLOPs for each byte read or written, at these sizes; None where either is unknown, or no byte moves.
 
+        Args:
+            sizes: One mapping, for dimensions whose names are no identifiers.
+            dims: A size for each dimension that the node depends on; others are left alone.
+
         Raises:
-            SizeError: A dimension is missing, unknown, negative or no integer.
+            SizeError: A dimension is missing, negative or no integer.
         """
         if self.flops is None or self.read is None or self.written is None:
             return None
-        flops, moved = CompiledForms([self.flops, self.read + self.written])(
-            {name: size for name, size in dims.items() if name in self._symbols()}
-        ).tolist()
-        return flops / moved if moved else None
-
-    def _symbols(self) -> frozenset[str]:
-        forms = [getattr(self, name) for name in _QUANTITIES]
-        return frozenset[str]().union(*(form.symbols for form in forms if form is not None))
+        forms = CompiledForms([self.flops, self.read + self.written])
+        given = {**(sizes or {}), **dims}
+        flops, moved = forms({name: given[name] for name in forms.symbols & given.keys()}).tolist()
+        return float(flops / moved) if moved else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

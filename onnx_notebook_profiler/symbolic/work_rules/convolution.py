@@ -80,7 +80,7 @@ def _deform_conv(node: PricedNode) -> Work:
 
 @rule("CausalConvWithState")
 def _causal_conv(node: PricedNode) -> Work:
-    """Kernel MACs for each output element; one FLOP for the bias, the activation's cost."""
+    """A MAC for each tap and output element; one FLOP for the bias, the activation's cost."""
     name = str(node.attribute("activation", "none") or "none")
     each = 0 if name == "none" else activation_flops("Swish" if name == "silu" else name)
     return macs(node.made * node.shape(1, 3)[2], node.made * (each + node.has(2)))

@@ -53,8 +53,8 @@ ELEMENTWISE: Final[Mapping[str, Cost]] = {
     **_same(_T + 4, "g (x > 0, a (exp(x) - 1))", "Selu"),
     **_same(_T + 6, "max(0, x) + min(0, a (exp(x / a) - 1))", "Celu"),
     **_same(_T + 4, "0.5 x (1 + erf(x / √2))", "Gelu"),
-    **_same(_T + 5, "x / (1 + exp(-a x))", "Swish QuickGelu"),
-    **_same(_T + 6, "a b / (1 + exp(-alpha a))", "SwiGLU"),
+    **_same(_T + 4, "x / (1 + exp(-a x))", "Swish QuickGelu"),
+    **_same(_T + 5, "a b / (1 + exp(-alpha a))", "SwiGLU"),
     **_same(2 * _T + 1, "log(1 + exp(x))", "Softplus"),
     **_same(2 * _T + 1, "exp(y log(x))", "Pow"),
     **_same(3 * _T + 2, "x tanh(log(1 + exp(x)))", "Mish"),
@@ -70,7 +70,7 @@ COSTS: Final[Mapping[str, Cost]] = {
     "dequantise": Cost(2, "subtract zero point, multiply"),
     "softmax": Cost(_T + 4, "max, x - max, exp, sum, divide"),
     "rotate": Cost(3, "x cos - y sin"),
-    "normal number": Cost(2 * _T + 4, "m + s √(-2 log u) cos(2π v)"),
+    "normal number": Cost(2 * _T + 6, "m + s √(-2 log u) cos(2π v)"),
     "uniform number": Cost(2, "low + u (high - low)"),
 }
 """Those, and the parts that other rules are put together from."""

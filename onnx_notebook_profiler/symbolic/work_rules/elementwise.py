@@ -10,10 +10,20 @@ __all__: list[str] = []
 
 
 @rule("QuickGelu", domain=MS)
-@rule(*(name for name in ELEMENTWISE if name not in {"Gelu", "QuickGelu"}))
+@rule(*(name for name in ELEMENTWISE if name not in {"Gelu", "Pow", "QuickGelu"}))
 def _elementwise(node: PricedNode) -> Work:
     """Its cost for each output element."""
     return flops(node.made * ELEMENTWISE[node.op_type].flops)
+
+
+@rule("Pow")
+def _pow(node: PricedNode) -> Work:
+    """Its cost for each output element; a fixed exponent 2 is one product, 3 two, 0.5 a root."""
+    known = {2.0: 1, 3.0: 2, 0.5: cost("Sqrt")}
+    exponent = node.number(1)
+    return flops(
+        node.made * (cost("Pow") if exponent is None else known.get(exponent, cost("Pow")))
+    )
 
 
 @rule("Gelu", domain=MS)

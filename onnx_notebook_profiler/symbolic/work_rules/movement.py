@@ -29,7 +29,7 @@ __all__: list[str] = []
 @rule("SequenceLength", "Shape", "Size", "SpaceToDepth", "Split", "SplitToSequence", "Squeeze")
 @rule("TensorScatter", "Tile", "Transpose", "Trilu", "Unsqueeze")
 def _movement(node: PricedNode) -> Work:  # noqa: ARG001 - none of it is needed
-    """none: data is moved, cast, filled in or described."""
+    """None: data is moved, cast, filled in or described."""
     return flops(0)
 
 

@@ -92,13 +92,13 @@ class PricedNode:
             entry = self._schema_default(name)
         return default if entry is None else attribute_value(entry)
 
-    def number(self, position: int) -> int | None:
-        """The one integer that an input holds, where the model says it."""
+    def number(self, position: int) -> float | None:
+        """The one number that an input holds, where the model says it."""
         tensor = self._constant(self.node.input[position]) if self.has(position) else None
         if tensor is None or tensor.data_location == TensorProto.EXTERNAL:
             return None
         values = numpy_helper.to_array(tensor)
-        return int(values.reshape(-1)[0]) if values.size == 1 else None
+        return float(values.reshape(-1)[0]) if values.size == 1 else None
 
     def _schema_default(self, name: str) -> Any:
         try:

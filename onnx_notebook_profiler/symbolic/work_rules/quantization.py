@@ -29,7 +29,7 @@ def _dequantize(node: PricedNode) -> Work:
 
 @rule("DynamicQuantizeLinear")
 def _dynamic_quantize(node: PricedNode) -> Work:
-    """min, max and the cost of quantise for each element."""
+    """Minimum, maximum and the cost of quantise for each element."""
     return flops(node.size(0) * (2 + _TO))
 
 

@@ -61,5 +61,5 @@ def _grid_sample(node: PricedNode) -> Work:
 
 @rule("AffineGrid")
 def _affine_grid(node: PricedNode) -> Work:
-    """N + 1 MACs for each number of the grid, n being the number of spatial axes."""
+    """For each number of the grid n + 1 MACs, n being the number of spatial axes."""
     return macs(node.made * node.shape(0, 3)[2])

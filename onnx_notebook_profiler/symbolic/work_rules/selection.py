@@ -11,7 +11,7 @@ __all__: list[str] = []
 
 @rule("TopK")
 def _top_k(node: PricedNode) -> Work:
-    """N (1 + ⌈log2 k⌉) comparisons for each row of n: a heap of k; unknown for a symbolic k."""
+    """For each row of n elements n (1 + ⌈log2 k⌉) comparisons: a heap of k; unknown for a symbolic k."""
     shape = node.output().shape
     axis = int(node.attribute("axis", -1))
     kept = shape[axis] if shape else Expr.constant(1)
@@ -21,7 +21,7 @@ def _top_k(node: PricedNode) -> Work:
 @rule("Unique", domain=MS)
 @rule("Unique")
 def _unique(node: PricedNode) -> Work:
-    """N ⌈log2 n⌉ comparisons to sort n elements, or slices of the axis element by element; unknown for a symbolic n."""
+    """To sort n elements n ⌈log2 n⌉ comparisons, of whole slices where an axis is given; unknown for a symbolic n."""
     axis = node.attribute("axis")
     count = node.size(0) if axis is None else node.shape(0)[int(axis)]
     return flops(node.size(0) * node.bits(count, "n"))

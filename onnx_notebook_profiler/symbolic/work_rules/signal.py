@@ -30,7 +30,7 @@ def _axis(node: PricedNode) -> int:
     axis = node.number(2) if node.has(2) else -2
     if axis is None:
         raise UnknownWork("the axis is computed by the model")
-    return axis
+    return int(axis)
 
 
 @rule("DFT")
@@ -53,7 +53,7 @@ def _given_length(node: PricedNode, position: int) -> Expr | None:
     number = node.number(position)
     if number is None:
         raise UnknownWork("the length is computed by the model")
-    return Expr.constant(number)
+    return Expr.constant(int(number))
 
 
 @rule("STFT")
