@@ -18,6 +18,7 @@ from onnx import NodeProto, TensorProto
 
 from onnx_notebook_profiler.errors import ExpressionError, ModelError, SizeError
 from onnx_notebook_profiler.plan import GraphPlan, Step
+from onnx_notebook_profiler.plan.views import viewed_inputs
 from onnx_notebook_profiler.symbolic.evaluation import CompiledForms
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.shapes import UnknownSize, ValueType
@@ -200,8 +201,10 @@ def _node_work(
     if step.bodies:
         return NodeWork(step.index, label, None, None, None, None, BODY, is_ruled=False)
     key = _key(step.node)
-    is_view = bool(step.views) and step.views[0] >= 0
-    node = PricedNode(step.node, opsets.get(key[0], 1), types, constant, is_view=is_view)
+    opset = opsets.get(key[0], 1)
+    views = viewed_inputs(step.node, opset, constant)
+    is_view = bool(views) and views[0] >= 0
+    node = PricedNode(step.node, opset, types, constant, is_view=is_view)
     reasons: list[str] = []
     find = find_rule(*key)
     if find is None:
@@ -213,7 +216,7 @@ def _node_work(
         reasons.append("the data decides it")
     work = work or Work(None, None)
     read = _tried(lambda: _read(node, key), reasons)
-    written = _tried(lambda: _written(node, step), reasons)
+    written = _tried(lambda: _written(node, views), reasons)
     reason = "; ".join(dict.fromkeys(reasons))
     return NodeWork(
         step.index, label, work.macs, work.flops, read, written, reason, is_ruled=find is not None
@@ -243,8 +246,8 @@ def _read(node: PricedNode, key: tuple[str, str]) -> Expr:
     return special(node) if special is not None else node.bytes_of(node.node.input)
 
 
-def _written(node: PricedNode, step: Step) -> Expr:
+def _written(node: PricedNode, views: Sequence[int]) -> Expr:
     """Bytes of the outputs that are no views."""
     return node.bytes_of(
-        name for name, view in zip(step.node.output, step.views, strict=True) if view < 0
+        name for name, view in zip(node.node.output, views, strict=True) if view < 0
     )
