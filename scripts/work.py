@@ -26,10 +26,10 @@ what they add up to at any sizes. They are worked out when they are first asked 
 ```python
 context = ComputeContext()
 context.compute("model.onnx")
-context.work[3].macs                    # an expression, or None where it is unknown
-context.work[3].intensity(N=8)          # FLOPs for each byte read or written
-totals = context.work_totals(N=8)       # macs, flops, read, written, unknown, by_operator
-context.work.unruled                    # operators that no rule counts
+context.work[3].macs  # an expression, or None where it is unknown
+context.work[3].intensity(N=8)  # FLOPs for each byte read or written
+totals = context.work_totals(N=8)  # macs, flops, read, written, unknown, by_operator
+context.work.unruled  # operators that no rule counts
 ```
 
 ## The convention
