@@ -78,7 +78,8 @@ def test_a_transposed_convolution(group: int) -> None:
         for m, i, j in np.ndindex(w.shape[1:]):
             y[n, first + m, 2 * e + i, 2 * f + j] += x[n, c, e, f] * w[c, m, i, j]
             count += 1
-    inputs, options = [text(x), text(w)], {"group": group, "strides": [2, 2]}
+    inputs = [text(x), text(w)]
+    options: dict[str, Any] = {"group": group, "strides": [2, 2]}
     model = one_node("ConvTranspose", inputs, [text(y)], **options)
     np.testing.assert_array_equal(run(model, x, w), y)
     assert numbers(node_work("ConvTranspose", inputs, [text(y)], **options))[0] == count

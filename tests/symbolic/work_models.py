@@ -13,6 +13,9 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx_notebook_profiler import ComputeContext
 from onnx_notebook_profiler.symbolic.work import NodeWork
 
+Case = tuple[str, list[Any], list[str], dict[str, Any], int | None, int | None]
+"""Operator, inputs and outputs as :func:`one_node` takes them, attributes and options; MACs and FLOPs."""
+
 _TYPE = re.compile(r"(\w+)\[(.*)\]")
 _DOMAINS = {
     "com.microsoft": 1,
@@ -82,3 +85,12 @@ def numbers(work: NodeWork, sizes: Mapping[str, int] | None = None) -> tuple[int
     """MACs, FLOPs, bytes read and written at these sizes."""
     forms = (work.macs, work.flops, work.read, work.written)
     return tuple(None if form is None else form.evaluate(sizes or {}) for form in forms)
+
+
+def assert_counts(case: Case) -> None:
+    """The rule of the operator gives these MACs and FLOPs, and a reason where it gives none."""
+    op, inputs, outputs, options, macs, flops = case
+    work = node_work(op, inputs, outputs, **options)
+    assert numbers(work)[:2] == (macs, flops), work.reason
+    assert work.is_ruled
+    assert bool(work.reason) == work.is_unknown
