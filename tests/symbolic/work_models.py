@@ -11,7 +11,11 @@ import numpy.typing as npt
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from onnx_notebook_profiler import ComputeContext
-from onnx_notebook_profiler.symbolic.work import NodeWork
+from onnx_notebook_profiler.model import load_model
+from onnx_notebook_profiler.plan import build_plan
+from onnx_notebook_profiler.symbolic.expression import Expr
+from onnx_notebook_profiler.symbolic.shapes import UnknownSize, ValueType
+from onnx_notebook_profiler.symbolic.work import NodeWork, count_work
 
 Case = tuple[str, list[Any], list[str], dict[str, Any], int | None, int | None]
 """Operator, inputs and outputs as :func:`one_node` takes them, attributes and options; MACs and FLOPs."""
@@ -79,6 +83,26 @@ def node_work(
 ) -> NodeWork:
     """The work of one node."""
     return computed(one_node(op, inputs, outputs, **options)).work[0]
+
+
+def declared_work(
+    op: str,
+    inputs: Sequence[str | npt.NDArray[Any] | None],
+    outputs: Sequence[str],
+    **options: Any,
+) -> NodeWork:
+    """The work of one node whose values have the fixed sizes that the model declares."""
+    model = load_model(one_node(op, inputs, outputs, **options))
+    graph = model.proto.graph
+    types: dict[str, ValueType | UnknownSize] = {
+        tensor.name: ValueType(tensor.data_type, tuple(map(Expr.constant, tensor.dims)))
+        for tensor in graph.initializer
+    }
+    for one in (*graph.input, *graph.output):
+        kind = one.type.tensor_type
+        sizes = (Expr.constant(dim.dim_value) for dim in kind.shape.dim)
+        types[one.name] = ValueType(kind.elem_type, tuple(sizes))
+    return count_work(build_plan(model), types, [op], ())[0]
 
 
 def numbers(work: NodeWork, sizes: Mapping[str, int] | None = None) -> tuple[int | None, ...]:
