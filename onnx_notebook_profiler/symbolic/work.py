@@ -233,7 +233,7 @@ def _tried(count: Callable[[], _T], reasons: list[str]) -> _T | None:
         return count()
     except (UnknownWork, ExpressionError, ModelError) as error:
         reasons.append(str(error))
-    except (IndexError, TypeError, ValueError, ZeroDivisionError):
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         reasons.append("its shapes or attributes are not what its operator expects")
     return None
 

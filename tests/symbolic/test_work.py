@@ -13,10 +13,18 @@ from onnx import ModelProto, TensorProto, helper
 from onnx_notebook_profiler import ComputeContext
 from onnx_notebook_profiler.errors import SizeError
 from onnx_notebook_profiler.evaluator.supported import supported_operators
-from onnx_notebook_profiler.symbolic.work_rules.registry import find_rule
+from onnx_notebook_profiler.symbolic.work_rules.registry import find_rule, rules
 from onnx_notebook_profiler.symbolic.work_rules.without_rule import WITHOUT_RULE
 from tests.models import memory_demo_model, packaged_model, text_model
-from tests.symbolic.work_models import computed, node_work, numbers, one_node
+from tests.symbolic.work_models import (
+    DOMAINS,
+    computed,
+    declared_work,
+    node_work,
+    numbers,
+    one_node,
+    value,
+)
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
@@ -260,6 +268,27 @@ def test_a_transformer_at_several_sizes() -> None:
         assert totals.macs == 6 * layer
         assert totals.unknown == 0
     assert context.work.unruled == ()
+
+
+@pytest.mark.parametrize("attributes", [{}, {"axis": 9, "activations": [1], "kernel_shape": [0]}])
+@pytest.mark.parametrize("rank", range(6))
+def test_no_rule_breaks_on_a_node_that_does_not_fit(rank: int, attributes: dict[str, Any]) -> None:
+    """Inputs and outputs that are not the operator's, without the attributes that it needs."""
+    shape = f"float[{','.join('23456'[:rank])}]"
+    nodes = [
+        helper.make_node(op, ["x"] * 9, [f"y{k}"], domain=domain, **attributes)
+        for k, (domain, op) in enumerate(rules())
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [value("x", shape)], [value(node.output[0], shape) for node in nodes]
+    )
+    domains = {node.domain for node in nodes}
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid(domain, DOMAINS[domain]) for domain in domains]
+    )
+    work = declared_work(model)
+    assert len(work) == len(nodes)
+    assert [node.op for node in work if bool(node.reason) != node.is_unknown] == []
 
 
 def test_every_operator_with_a_kernel_has_a_rule_or_a_reason() -> None:

@@ -15,13 +15,14 @@ from onnx_notebook_profiler.model import load_model
 from onnx_notebook_profiler.plan import build_plan
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.shapes import UnknownSize, ValueType
-from onnx_notebook_profiler.symbolic.work import NodeWork, count_work
+from onnx_notebook_profiler.symbolic.work import ModelWork, NodeWork, count_work
 
 Case = tuple[str, list[Any], list[str], dict[str, Any], int | None, int | None]
 """Operator, inputs and outputs as :func:`one_node` takes them, attributes and options; MACs and FLOPs."""
 
 _TYPE = re.compile(r"(\w+)\[(.*)\]")
-_DOMAINS = {
+DOMAINS = {
+    "": 24,
     "com.microsoft": 1,
     "com.microsoft.nchwc": 1,
     "com.ms.internal.nhwc": 22,
@@ -65,7 +66,7 @@ def one_node(
     )
     imports = [helper.make_opsetid("", opset)]
     if domain:
-        imports.append(helper.make_opsetid(domain, _DOMAINS[domain]))
+        imports.append(helper.make_opsetid(domain, DOMAINS[domain]))
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
@@ -85,14 +86,9 @@ def node_work(
     return computed(one_node(op, inputs, outputs, **options)).work[0]
 
 
-def declared_work(
-    op: str,
-    inputs: Sequence[str | npt.NDArray[Any] | None],
-    outputs: Sequence[str],
-    **options: Any,
-) -> NodeWork:
-    """The work of one node whose values have the fixed sizes that the model declares."""
-    model = load_model(one_node(op, inputs, outputs, **options))
+def declared_work(proto: ModelProto) -> ModelWork:
+    """The work of nodes whose values have the fixed sizes that the model declares."""
+    model = load_model(proto)
     graph = model.proto.graph
     types: dict[str, ValueType | UnknownSize] = {
         tensor.name: ValueType(tensor.data_type, tuple(map(Expr.constant, tensor.dims)))
@@ -102,7 +98,7 @@ def declared_work(
         kind = one.type.tensor_type
         sizes = (Expr.constant(dim.dim_value) for dim in kind.shape.dim)
         types[one.name] = ValueType(kind.elem_type, tuple(sizes))
-    return count_work(build_plan(model), types, [op], ())[0]
+    return count_work(build_plan(model), types, [node.op_type for node in graph.node], ())
 
 
 def numbers(work: NodeWork, sizes: Mapping[str, int] | None = None) -> tuple[int | None, ...]:
