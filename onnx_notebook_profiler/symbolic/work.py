@@ -122,6 +122,10 @@ class ModelWork(tuple[NodeWork, ...]):  # noqa: SLOT001 - it keeps what its tota
         """Operators that no rule counts, sorted."""
         return tuple(sorted({node.op for node in self if not node.is_ruled}))
 
+    def __repr__(self) -> str:
+        unknown = sum(node.is_unknown for node in self)
+        return f"ModelWork({len(self)} nodes, {unknown} unknown, dims {', '.join(self.dims) or 'none'})"
+
     @functools.cached_property
     def _forms(self) -> CompiledForms:
         forms = [getattr(node, name) for node in self for name in _QUANTITIES]

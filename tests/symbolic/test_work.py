@@ -43,6 +43,7 @@ def test_each_node_of_a_small_model() -> None:
         (0, 0, 0, 0),  # a view
     ]
     assert str(work[0].macs) == "16*N"
+    assert repr(work) == "ModelWork(5 nodes, 0 unknown, dims N)"
     assert work.unruled == ()
 
 
