@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -55,7 +56,8 @@ def attribute_value(attribute: AttributeProto) -> Any:
     return reader(attribute)
 
 
-def _defaults(op_type: str, domain: str, opset: int) -> dict[str, Any]:
+@functools.cache
+def _defaults(op_type: str, domain: str, opset: int) -> Mapping[str, Any]:
     """The defaults that the operator's schema gives; none where no schema is known."""
     try:
         schema = defs.get_schema(op_type, opset, domain)
@@ -75,7 +77,7 @@ def node_spec(node: NodeProto, opset: int) -> NodeSpec:
         ModelError: An attribute refers to one of an enclosing function, or has no known type.
     """
     domain = "" if node.domain == "ai.onnx" else node.domain
-    attributes = _defaults(node.op_type, domain, opset)
+    attributes = dict(_defaults(node.op_type, domain, opset))
     attributes.update((entry.name, attribute_value(entry)) for entry in node.attribute)
     wanted = [bool(name) for name in node.output]
     while wanted and not wanted[-1]:

@@ -23,12 +23,17 @@ from onnx_notebook_profiler.symbolic.accounts import (
     model_account,
 )
 from onnx_notebook_profiler.symbolic.annotate import annotate
+from onnx_notebook_profiler.symbolic.bounds import Bounds, total_bounds
+from onnx_notebook_profiler.symbolic.budget import Budget
+from onnx_notebook_profiler.symbolic.difference import Difference, sum_by_operator
 from onnx_notebook_profiler.symbolic.dims import InputDims, read_dims
 from onnx_notebook_profiler.symbolic.evaluation import CompiledForms
 from onnx_notebook_profiler.symbolic.expression import Expr
+from onnx_notebook_profiler.symbolic.inverse import feasible, largest
 from onnx_notebook_profiler.symbolic.peak import Peak
+from onnx_notebook_profiler.symbolic.ranges import check_ranges
 from onnx_notebook_profiler.symbolic.scratch import scratch_bytes
-from onnx_notebook_profiler.symbolic.shapes import UnknownSize, ValueType, infer_types
+from onnx_notebook_profiler.symbolic.shapes import Inferred, UnknownSize, ValueType, infer_types
 from onnx_notebook_profiler.symbolic.tags import Tag, tag_values
 from onnx_notebook_profiler.symbolic.value_bytes import numpy_bytes, stored_bytes
 from onnx_notebook_profiler.symbolic.work import ModelWork, WorkTotals, count_work
@@ -113,6 +118,7 @@ class ComputeContext:
         self._model: LoadedModel | None = None
         self._plan: GraphPlan | None = None
         self._input_dims = InputDims((), {}, {})
+        self._inferred = Inferred({}, {}, {})
         self._types: dict[str, ValueType | UnknownSize] = {}
         self._bytes: dict[str, Expr | None] = {}
         self.value_tags: dict[str, Tag] = {}
@@ -125,6 +131,7 @@ class ComputeContext:
         """For each node the totals (int, or text where symbolic) and the buckets (tag -> int or text)."""
         self._totals: list[Expr] = []
         self._io_totals: list[Expr] = []
+        self._made: list[Expr] = []
         self._prepare()
         self._missing: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.unknown: tuple[Unknown, ...] = ()
@@ -149,7 +156,8 @@ class ComputeContext:
         self._model = loaded
         self._plan = plan = build_plan(loaded)
         self._input_dims = read_dims(loaded)
-        self._types = infer_types(loaded, self._input_dims)
+        self._inferred = infer_types(loaded, self._input_dims)
+        self._types = _without_data_dims(self._inferred)
         self._measure(plan)
         self.value_tags, self.node_tags = tag_values(loaded.proto.graph)
         self.reuse = [
@@ -228,6 +236,7 @@ class ComputeContext:
             fresh = _sum(account.fresh)
             total = account.already + fresh
             self._totals.append(total)
+            self._made.append(fresh)
             self._io_totals.append(
                 account.already_io + _sum(one for one in account.fresh if one.is_io)
             )
@@ -342,6 +351,60 @@ class ComputeContext:
         """
         return self._evaluator({**(sizes or {}), **dims})
 
+    def largest(
+        self, dim: str, budget: Budget, sizes: Mapping[str, int] | None = None, /, **others: int
+    ) -> int:
+        """The greatest size of *dim*, 1 or more, at which the peak is within *budget*; 0 where none fits.
+
+        Args:
+            dim: The dimension asked for.
+            budget: Bytes, or text such as ``"512 MiB"``.
+            sizes: Sizes of the others, for names that are no identifiers.
+            others: Sizes of the others.
+
+        Raises:
+            SizeError: A size is missing or wrong, *budget* is no amount of memory, or every size fits.
+        """
+        return largest(self.peak, self.dims, dim, budget, {**(sizes or {}), **others})
+
+    def feasible(
+        self, grid: Mapping[str, Iterable[int]], budget: Budget, /, **others: int
+    ) -> npt.NDArray[np.bool_]:
+        """Whether the peak is within *budget* at each combination of the sizes in *grid*.
+
+        Returns:
+            bool, one axis for each dimension of *grid*, in its order. False where the model cannot run.
+
+        Raises:
+            SizeError: As :meth:`largest`.
+        """
+        return feasible(self.peak, self.dims, grid, budget, others)
+
+    def bounds(self, ranges: Mapping[str, Any] | None = None, /, **dims: Any) -> Bounds:
+        """Bytes that each node's total is never below and never above while the sizes lie in ranges.
+
+        Args:
+            ranges: One mapping, for dimensions whose names are no identifiers.
+            dims: (least, greatest) of each dimension, both included.
+
+        Raises:
+            SizeError: A range is missing or wrong, or an operation has no value in it.
+        """
+        asked = check_ranges({**(ranges or {}), **dims}, self.dims)
+        return total_bounds(self._totals, asked, self._evaluator.symbols)
+
+    def diff(self, other: ComputeContext) -> Difference:
+        """This model against *other*: peaks, bytes by operator, and where one overtakes the other."""
+        return Difference(
+            (self.peak, other.peak),
+            (self.dims, other.dims),
+            (self.made_by_operator(), other.made_by_operator()),
+        )
+
+    def made_by_operator(self) -> dict[str, Expr]:
+        """Bytes that the nodes of each operator make, as expressions; values of unknown size are left out."""
+        return sum_by_operator([label for _, label in self.labels], self._made)
+
     def io_totals(self, sizes: Sizes | None = None, /, **dims: Any) -> npt.NDArray[np.int64]:
         """The part of :meth:`totals` that the evaluator holds in its io account; 0 for ``account="model"``."""
         return self._io_evaluator({**(sizes or {}), **dims})
@@ -408,6 +471,22 @@ class ComputeContext:
             f"ComputeContext({self._model.name!r}, {len(self)} nodes, dims {', '.join(self.dims) or 'none'}, "
             f"sizes of {self.coverage})"
         )
+
+
+def _without_data_dims(inferred: Inferred) -> dict[str, ValueType | UnknownSize]:
+    """The types, those unknown whose size only data decides."""
+    names = inferred.data_dims.keys()
+    types: dict[str, ValueType | UnknownSize] = {}
+    for name, kind in inferred.types.items():
+        decided = (
+            sorted(names & frozenset().union(*(size.symbols for size in kind.shape)))
+            if names and isinstance(kind, ValueType)
+            else []
+        )
+        types[name] = (
+            UnknownSize(f"its size is decided by data: {', '.join(decided)}") if decided else kind
+        )
+    return types
 
 
 def _sum(charges: Iterable[Charge]) -> Expr:

@@ -178,10 +178,23 @@ def extremum(op: Op, args: Sequence[Expr]) -> Expr:
     left = [forms[form] + constant for form, constant in best.items()]
     if not left:
         raise ExpressionError(f"'{op.value}' needs at least one argument")
+    if len(left) > 1:
+        left = _beside_zero(op, left)
     if len(left) == 1:
         return left[0]
     left.sort(key=lambda arg: (sorted(arg.symbols), arg.nested_text))
     return left[0].operation(op, *left)
+
+
+def _beside_zero(op: Op, args: list[Expr]) -> list[Expr]:
+    """Without what a number of 0 or less decides: 0^N is N, and 0&N is 0, as sizes are 0 or more."""
+    low = [arg for arg in args if arg.is_constant and arg.value <= 0]
+    if not low:
+        return args
+    if op is Op.MIN:
+        return [arg for arg in args if arg.is_constant or not arg.is_nonnegative]
+    beaten = any(not arg.is_constant and arg.is_nonnegative for arg in args)
+    return [arg for arg in args if not arg.is_constant] if beaten else args
 
 
 def broadcast(args: Sequence[Expr]) -> Expr:

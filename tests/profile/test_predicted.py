@@ -107,17 +107,10 @@ def test_minilm(batch: int, sequence: int) -> None:
     assert sum(buffer.nbytes for buffer in profile.live_at_peak) == profile.peak_bytes
 
 
-def test_silero_sequence_where_sizes_are_known() -> None:
+def test_silero_sequence() -> None:
     profile = onp.profile(packaged_model("silero_sequence"), dims={"sequence_length": 512 * 3})
-    known = [node for node in profile.nodes if node.predicted_bytes is not None]
-    assert known
-    for node in known:
-        assert node.difference == ""
-        assert node.predicted_bytes == node.live_bytes
-    for node in profile.nodes:
-        if node.predicted_bytes is None:
-            assert node.difference == "a value of unknown size is alive"
-    assert profile.coverage.known < profile.coverage.total
+    assert profile.coverage.known == profile.coverage.total
+    assert_predicted(profile)
 
 
 # differences that have a name

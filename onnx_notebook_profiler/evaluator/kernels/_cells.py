@@ -1,27 +1,24 @@
-"""What the steps of recurrent cells are made of: activations with their parameters, computed in place.
+"""Activations of recurrent cells, with their parameters, computed in place.
 
 https://onnx.ai/onnx/operators/onnx__LSTM.html lists the functions and their defaults.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array
 
-__all__ = ["Activation", "Step", "cell_activations"]
+__all__ = ["Activation", "cell_activations", "sigmoid"]
 
 Activation = Callable[[Array], None]
 
-Step = Callable[[Array, Array, Array], None]
-"""Takes the input's part of the gates [batch, gates * hidden], which it may overwrite, the state [batch, hidden] and
-where the new state goes."""
 
-
-def _sigmoid(x: Array) -> None:
+def sigmoid(x: Array) -> None:
     """Through tanh, which neither overflows nor needs a second array."""
     np.multiply(x, 0.5, x)
     np.tanh(x, x)
@@ -78,7 +75,7 @@ def _softplus(x: Array) -> None:
 
 
 _FUNCTIONS: Final[Mapping[str, tuple[Callable[..., None], tuple[float, ...]]]] = {
-    "sigmoid": (_sigmoid, ()),
+    "sigmoid": (sigmoid, ()),
     "tanh": (_tanh, ()),
     "relu": (_relu, ()),
     "affine": (_affine, (1.0, 0.0)),
@@ -98,6 +95,8 @@ def cell_activations(
 ) -> list[Activation]:
     """One function for each name; alphas and betas go, in order, to those that take one.
 
+    The same function with the same parameters is the same object.
+
     Raises:
         ValueError: A name is none of the functions.
     """
@@ -110,9 +109,10 @@ def cell_activations(
         values = [
             next(given, default) for given, default in zip((left, right), defaults, strict=False)
         ]
-        found.append(_bound(function, values) if values else function)
+        found.append(_bound(function, *values) if values else function)
     return found
 
 
-def _bound(function: Callable[..., None], values: Sequence[Any]) -> Activation:
+@functools.lru_cache(maxsize=128)
+def _bound(function: Callable[..., None], *values: float) -> Activation:
     return lambda x: function(x, *values)

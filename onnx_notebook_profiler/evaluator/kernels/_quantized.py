@@ -122,7 +122,8 @@ def requantize(x: Array, out: Array, zero: Any, low: float, high: float) -> None
 def quantize(x: Array, out: Array, parts: Parts, wide: np.dtype[Any], rules: CastRules) -> None:
     """Out = saturate(round(x / scale) + zero point), computed in *wide*."""
     bounds = INTEGER_RANGES.get(out.dtype.name)
-    for box, shape, scale, zero in parts:
+    for piece_of, shape, scale, zero in parts:
+        box: Any = (*piece_of, ...)  # an array also of a scalar
         factor = scale.astype(wide)
         offset: Any = 0 if zero is None else zero.astype(wide)
         if not isinstance(offset, int) and not offset.any():

@@ -35,6 +35,9 @@ class AxisPlan(NamedTuple):
     """size * scale, which is *length* but for its fraction where scales were given."""
     start: float = 0.0
     end: float = 1.0
+    narrow: bool = False
+    """True where the scale is a float32 that was given, as 0.6 is: coordinates are rounded like it, so that the place
+    of 1.5 / 0.6 is 2.5."""
 
 
 class Sampling(NamedTuple):
@@ -100,6 +103,10 @@ _ROUNDINGS: Final[Mapping[str, Callable[[Array], Array]]] = {
     "ceil": np.ceil,
     "simple": np.floor,
 }
+"""``simple`` is what Resize 10 does, which has no such attribute: ``ceil`` where an axis shrinks."""
+
+_SLACK: Final = 1e-6
+"""Of a length: as much may the place of the last element lie beyond the end, through rounding."""
 
 
 def check(sampling: Sampling) -> None:
@@ -119,20 +126,23 @@ def check(sampling: Sampling) -> None:
 
 def coordinates(plan: AxisPlan, transformation: str) -> Array:
     """For each element of the result the place in the input that it stands for, float64 [length]."""
-    return _TRANSFORMATIONS[transformation](plan, np.arange(plan.length, dtype=np.float64))
+    at = np.arange(plan.length, dtype=np.float32 if plan.narrow else np.float64)
+    return _TRANSFORMATIONS[transformation](plan, at).astype(np.float64)
 
 
 def _outside(plan: AxisPlan, places: Array, transformation: str) -> Array | None:
     if transformation != "tf_crop_and_resize":
         return None
-    beyond: Array = (places < 0) | (places > plan.size - 1)
+    slack = _SLACK * plan.size
+    beyond: Array = (places < -slack) | (places > plan.size - 1 + slack)
     return beyond if beyond.any() else None
 
 
 def nearest(plan: AxisPlan, sampling: Sampling) -> Taps:
     """One tap of weight 1 for each element."""
     places = coordinates(plan, sampling.transformation)
-    rounded = _ROUNDINGS[sampling.rounding](places).astype(np.int64)
+    shrinks = sampling.rounding == "simple" and plan.scale < 1
+    rounded = _ROUNDINGS["ceil" if shrinks else sampling.rounding](places).astype(np.int64)
     positions = np.clip(rounded, 0, plan.size - 1)[None]
     outside = _outside(plan, places, sampling.transformation)
     return Taps(positions, np.ones((1, 1)), outside)

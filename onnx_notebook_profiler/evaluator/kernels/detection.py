@@ -22,6 +22,7 @@ from onnx_notebook_profiler.evaluator.kernel import (
 )
 from onnx_notebook_profiler.evaluator.kernels._rows import row_type
 from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, operands
+from onnx_notebook_profiler.evaluator.kernels.indexing import check_indices
 from onnx_notebook_profiler.evaluator.registry import register
 
 __all__ = ["MaxRoiPool", "NonMaxSuppression", "RoiAlign"]
@@ -38,6 +39,10 @@ class NonMaxSuppression(AdoptingKernel):
             raise ValueError(
                 f"NonMaxSuppression expects boxes [N, S, 4] and scores [N, C, S], got {list(boxes.shape)} and "
                 f"{list(scores.shape)}"
+            )
+        if boxes.shape[:2] != (scores.shape[0], scores.shape[2]):
+            raise ValueError(
+                f"NonMaxSuppression: scores {list(scores.shape)} do not fit boxes {list(boxes.shape)}"
             )
         most, overlap, least = (
             None if one is None else one.reshape(-1)[0] for one in [*inputs[2:5], *[None] * 3][:3]
@@ -87,10 +92,13 @@ def _suppress(corners: Array, areas: Array, order: Array, most: int, overlap: fl
 class _Regions(Kernel):
     """X [N, C, H, W] and regions [R, 4 or 5] -> [R, C, height, width]."""
 
-    def shape(self, x: Array, count: int, height: int, width: int) -> tuple[int, ...]:
-        if x.ndim != 4:
-            raise ValueError(f"{self.spec.op_type} expects X [N, C, H, W], got {list(x.shape)}")
-        return (count, x.shape[1], height, width)
+    def shape(self, x: Array, rois: Array, numbers: int, size: Sequence[int]) -> tuple[int, ...]:
+        if x.ndim != 4 or rois.ndim != 2 or rois.shape[1] != numbers:
+            raise ValueError(
+                f"{self.spec.op_type} expects X [N, C, H, W] and regions [R, {numbers}], got {list(x.shape)} and "
+                f"{list(rois.shape)}"
+            )
+        return (rois.shape[0], x.shape[1], *size)
 
 
 @register("RoiAlign", since_version=10)
@@ -115,15 +123,20 @@ class RoiAlign(_Regions):
 
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """One grid for each region."""
-        x, rois, _ = operands(self.spec, inputs, 3)
-        return (TensorSpec(self.shape(x, rois.shape[0], *self._size), x.dtype),)
+        x, rois, items = operands(self.spec, inputs, 3)
+        if items.shape != rois.shape[:1]:
+            raise ValueError(
+                f"RoiAlign expects one item for each of {rois.shape[0]} regions, got {list(items.shape)}"
+            )
+        return (TensorSpec(self.shape(x, rois, 4, self._size), x.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Region by region."""
         x, rois, items = inputs
         (y,) = outputs
         wide = row_type(x.dtype)
-        for region, item in enumerate(items.reshape(-1).tolist()):
+        check_indices(self.spec, items, x.shape[0], 0)
+        for region, item in enumerate(items.tolist()):
             x1, y1, x2, y2 = (float(one) * self._scale - self._offset for one in rois[region])
             image = x[item].astype(wide, copy=False)
             rows = self._samples(y1, y2, self._size[0], x.shape[2])
@@ -198,13 +211,15 @@ class MaxRoiPool(_Regions):
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """One grid for each region."""
         x, rois = operands(self.spec, inputs, 2)
-        return (TensorSpec(self.shape(x, rois.shape[0], *self._size), x.dtype),)
+        return (TensorSpec(self.shape(x, rois, 5, self._size), x.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Region by region, bin by bin."""
         x, rois = inputs
         (y,) = outputs
-        scaled = np.floor(rois[:, 1:].astype(np.float64) * self._scale + 0.5).astype(np.int64)
+        check_indices(self.spec, rois[:, 0].astype(np.int64), x.shape[0], 0)
+        scaled = rois[:, 1:].astype(np.float64) * self._scale
+        scaled = np.trunc(scaled + np.copysign(0.5, scaled)).astype(np.int64)
         for region, (x1, y1, x2, y2) in enumerate(scaled.tolist()):
             image = x[int(rois[region, 0])]
             rows = _spans(y1, y2, self._size[0], x.shape[2])

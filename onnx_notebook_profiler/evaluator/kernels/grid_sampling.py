@@ -25,6 +25,8 @@ __all__ = ["AffineGrid", "GridSample"]
 _MODES: Final = {"bilinear": "linear", "bicubic": "cubic"}
 _A: Final = -0.75
 _BLOCK: Final = 2**16
+_FAR: Final = 2.0**40
+"""Stands for an infinite place; NaN stands for the first one."""
 
 
 @register("GridSample", since_version=16)
@@ -57,6 +59,8 @@ class GridSample(Kernel):
                 f"GridSample expects X [N, C, D1, ...] and a grid [N, O1, ..., axes], got {list(x.shape)} and "
                 f"{list(grid.shape)}"
             )
+        if 0 in x.shape[2:] and 0 not in grid.shape:
+            raise ValueError(f"GridSample has no element to sample in X {list(x.shape)}")
         return (TensorSpec((*x.shape[:2], *grid.shape[1:-1]), x.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
@@ -73,12 +77,14 @@ class GridSample(Kernel):
             target = y[item].reshape(x.shape[1], count)
             for start in range(0, count, block):
                 part = places[start : start + block].astype(np.float64)
+                if not np.isfinite(part).all():
+                    part = np.nan_to_num(part, nan=-1.0, posinf=_FAR, neginf=-_FAR)
                 axes = [self._place(part[:, -1 - axis], size) for axis, size in enumerate(sizes)]
                 values = self._sample(flat, axes, sizes, wide)
                 np.copyto(target[:, start : start + block], values, casting="unsafe")
 
     def _place(self, at: Array, size: int) -> Array:
-        """Coordinates in elements, brought inside as the padding says."""
+        """Coordinates in elements, brought inside as the padding says; at a border cubic taps are, one by one."""
         if self._aligned:
             place = (at + 1) / 2 * (size - 1)
             low, high = 0.0, size - 1.0
@@ -87,7 +93,7 @@ class GridSample(Kernel):
             low, high = -0.5, size - 0.5
         if self._mode == "nearest":
             place = np.rint(place)
-        if self._padding == "border":
+        if self._padding == "border" and self._mode != "cubic":
             return np.clip(place, 0, size - 1)
         return _reflected(place, low, high) if self._padding == "reflection" else place
 

@@ -1,6 +1,7 @@
 """Gather, GatherElements, GatherND, Scatter, ScatterElements and ScatterND.
 
-All index a flat or two-dimensional view of the data by positions in it.
+All index a flat or two-dimensional view of the data by positions in it. Scratch: the positions; where floats narrower
+than float32 are combined, the whole output in float32, which is rounded once.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from onnx_notebook_profiler.evaluator.kernels._shared import (
     normalized_axis,
     operands,
     same_type,
+    work_type,
 )
 from onnx_notebook_profiler.evaluator.registry import register
 
@@ -213,8 +215,14 @@ class _Scatter(Kernel):
         """Write *updates* to *positions* along the first axis of *target*."""
         if self._combine is None:
             target[positions] = updates
-        else:
+            return
+        wide = work_type(target.dtype)
+        if wide == target.dtype:
             self._combine.at(target, positions, updates)
+            return
+        total = target.astype(wide)
+        self._combine.at(total, positions, updates.astype(wide))
+        np.copyto(target, total, casting="unsafe")
 
 
 @register("Scatter", since_version=9, until_version=11)

@@ -26,6 +26,7 @@ __all__ = [
     "MatMulIntegerToFloat",
     "QGemm",
     "QLinearMatMul",
+    "multiply_integers",
 ]
 
 _INT32 = np.dtype(np.int32)
@@ -38,7 +39,9 @@ def _row_zero(zero: Any, a: Array) -> Any:
     return zero.reshape(-1, 1) if a.ndim > 1 else zero
 
 
-def _multiply(a: Array, b: Array, out: Array, a_zero: Any = None, b_zero: Any = None) -> None:
+def multiply_integers(
+    a: Array, b: Array, out: Array, a_zero: Any = None, b_zero: Any = None
+) -> None:
     """Out = (A - a_zero) (B - b_zero), with numpy's rules for vectors and stacks."""
     left = centered(a, _row_zero(a_zero, a))
     left = left if a.ndim > 1 else left[None]
@@ -69,7 +72,7 @@ class MatMulInteger(Kernel):
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Exact, with wrap-around."""
-        _multiply(inputs[0], inputs[1], outputs[0], given(inputs, 2), given(inputs, 3))
+        multiply_integers(inputs[0], inputs[1], outputs[0], given(inputs, 2), given(inputs, 3))
 
 
 @register("QLinearMatMul", since_version=10)
@@ -86,7 +89,7 @@ class QLinearMatMul(Kernel):
         a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
         (y,) = outputs
         total = np.empty(y.shape, FLOAT32)
-        _multiply(a, b, total, a_zero, b_zero)
+        multiply_integers(a, b, total, a_zero, b_zero)
         factor = _row_zero(a_scale.astype(FLOAT32), a) * _column(b_scale.astype(FLOAT32))
         factor = factor / _column(y_scale.astype(FLOAT32))
         np.multiply(total, factor, total)
@@ -111,7 +114,7 @@ class MatMulIntegerToFloat(Kernel):
         a, b, a_scale, b_scale = inputs[:4]
         (y,) = outputs
         total = y if y.dtype == FLOAT32 else np.empty(y.shape, FLOAT32)
-        _multiply(a, b, total, given(inputs, 4), given(inputs, 5))
+        multiply_integers(a, b, total, given(inputs, 4), given(inputs, 5))
         np.multiply(total, _row_zero(a_scale, a) * _column(b_scale), total)
         bias = given(inputs, 6)
         if bias is not None:
@@ -136,7 +139,7 @@ class DynamicQuantizeMatMul(Kernel):
         scale, zero = dynamic_range(a)
         small = np.empty(a.shape, np.uint8)
         quantize_dynamic(a, small, scale, zero)
-        _multiply(small, b, y, np.asarray(zero), given(inputs, 3))
+        multiply_integers(small, b, y, np.asarray(zero), given(inputs, 3))
         np.multiply(y, scale * _column(b_scale), y)
         bias = given(inputs, 4)
         if bias is not None:
@@ -167,7 +170,7 @@ class QGemm(Kernel):
         (y,) = outputs
         total = np.empty(y.shape, np.float64)
         exact = np.empty(y.shape, np.int32)
-        _multiply(a, b, exact, inputs[2], inputs[5])
+        multiply_integers(a, b, exact, inputs[2], inputs[5])
         np.copyto(total, exact)
         bias = given(inputs, 6)
         if bias is not None:

@@ -1,21 +1,22 @@
-"""Normalisations of rows: Layer, Simplified, RMS, Instance, Group, MeanVariance, Lp, and LRN over channels.
+"""Normalisations of rows: Layer, Simplified, RMS, MeanVariance and Lp; and LRN over channels.
 
-https://onnx.ai/onnx/operators/ (LayerNormalization, RMSNormalization, InstanceNormalization, GroupNormalization,
-MeanVarianceNormalization, LpNormalization, LRN); SimplifiedLayerNormalization is what onnxruntime calls
-RMSNormalization. float16 and bfloat16 are computed in float32. Scratch: a few numbers for each row, a float32 block for
-those types; MeanVarianceNormalization and LpNormalization hold a tensor of the size of X.
+https://onnx.ai/onnx/operators/ (LayerNormalization, RMSNormalization, MeanVarianceNormalization, LpNormalization, LRN);
+SimplifiedLayerNormalization is what onnxruntime calls RMSNormalization. float16 and bfloat16 are computed in float32.
+Scratch: a few numbers for each row, a block or two; MeanVarianceNormalization takes one or two tensors of the size of X
+where the axes that it keeps are no neighbours.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
-from onnx_notebook_profiler.evaluator.kernels._rows import normalize_rows, row_type
+from onnx_notebook_profiler.evaluator.kernels._channels import channel_statistics, scale_channels
+from onnx_notebook_profiler.evaluator.kernels._rows import normalize_rows, row_type, unbuffered
 from onnx_notebook_profiler.evaluator.kernels._shared import (
     element_type,
     given,
@@ -23,18 +24,20 @@ from onnx_notebook_profiler.evaluator.kernels._shared import (
     normalized_axis,
     operands,
 )
+from onnx_notebook_profiler.evaluator.kernels.softmax import row_blocks
 from onnx_notebook_profiler.evaluator.registry import register
 
 __all__ = [
-    "GroupNormalization",
-    "InstanceNormalization",
     "LayerNormalization",
     "LocalResponseNormalization",
     "LpNormalization",
     "MeanVarianceNormalization",
 ]
 
-_GROUP_SCALES_CHANNELS = 21
+
+_TINY: Final = 1e-9
+_SMALL: Final = 2**12
+"""Up to so many elements the whole at once costs less than statistics in blocks."""
 
 
 @register("LayerNormalization", since_version=1)
@@ -43,6 +46,8 @@ _GROUP_SCALES_CHANNELS = 21
 @register("SimplifiedLayerNormalization", since_version=1, domain="com.microsoft")
 class LayerNormalization(Kernel):
     """Rows over all axes from ``axis`` on; Mean and InvStdDev are optional outputs [..., 1, ...]."""
+
+    in_place: ClassVar[tuple[int, ...]] = (0,)
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
@@ -71,6 +76,8 @@ class LayerNormalization(Kernel):
         axis = self._axis % x.ndim
         shape = (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
         y = outputs[0]
+        if not x.size:
+            return
         mean, inverse = None, given(outputs, 1)
         if self._centers:
             mean, inverse = given(outputs, 1), given(outputs, 2)
@@ -96,7 +103,10 @@ def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 def _factor(value: Array, shape: tuple[int, ...], axis: int, dtype: np.dtype[Any]) -> Array:
     """*value*, which broadcasts to *shape*, as [width], or as [rows, width] where the rows have their own."""
-    value = value.astype(dtype, copy=False)
+    if value.dtype != dtype:
+        value = value.astype(dtype)
+    if value.shape == shape[axis:]:
+        return value if value.ndim == 1 else value.reshape(-1)
     own = value.ndim > len(shape) - axis and math.prod(value.shape[: axis - len(shape)]) > 1
     if own:
         whole: Array = np.broadcast_to(value, shape).reshape(-1, math.prod(shape[axis:]))
@@ -105,90 +115,11 @@ def _factor(value: Array, shape: tuple[int, ...], axis: int, dtype: np.dtype[Any
     return np.broadcast_to(value, shape[axis:]).reshape(-1)
 
 
-@register("InstanceNormalization", since_version=1)
-class InstanceNormalization(Kernel):
-    """Each channel of each item of X [N, C, D1, ...] by itself; scale and B [C]."""
-
-    def __init__(self, spec: NodeSpec) -> None:
-        super().__init__(spec)
-        self._epsilon = float(spec.attributes.get("epsilon", 1e-5))
-
-    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
-        """Y looks like X."""
-        x, scale, bias = operands(self.spec, inputs, 3)
-        if x.ndim < 2 or scale.shape != (x.shape[1],) or bias.shape != scale.shape:
-            raise ValueError(
-                f"InstanceNormalization expects X [N, C, ...] and scale, B [C], got {x.shape}, {scale.shape}, "
-                f"{bias.shape}"
-            )
-        return (TensorSpec(x.shape, x.dtype),)
-
-    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """A row for each channel."""
-        x, scale, bias = inputs
-        wide, items = row_type(x.dtype), x.shape[0]
-        shape = (items * x.shape[1], math.prod(x.shape[2:]))
-        normalize_rows(
-            x.reshape(shape),
-            outputs[0].reshape(shape),
-            self._epsilon,
-            scale=np.tile(scale.astype(wide), items)[:, None],
-            bias=np.tile(bias.astype(wide), items)[:, None],
-        )
-
-
-@register("GroupNormalization", since_version=18)
-class GroupNormalization(Kernel):
-    """Each group of channels of each item of X [N, C, ...] by itself; scale and bias [C], before opset 21 [groups]."""
-
-    def __init__(self, spec: NodeSpec) -> None:
-        super().__init__(spec)
-        self._epsilon = float(spec.attributes.get("epsilon", 1e-5))
-        self._groups = int(spec.attributes["num_groups"])
-
-    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
-        """Y looks like X."""
-        x, scale, bias = operands(self.spec, inputs, 3)
-        if x.ndim < 2 or self._groups < 1 or x.shape[1] % self._groups:
-            raise ValueError(
-                f"GroupNormalization: X {x.shape} has no channels for {self._groups} equal groups"
-            )
-        expected = x.shape[1] if self.spec.opset >= _GROUP_SCALES_CHANNELS else self._groups
-        if scale.shape != (expected,) or bias.shape != (expected,):
-            raise ValueError(
-                f"GroupNormalization expects scale and bias [{expected}], got {scale.shape}, {bias.shape}"
-            )
-        return (TensorSpec(x.shape, x.dtype),)
-
-    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """A row for each group, then one factor and offset for each channel."""
-        x, scale, bias = inputs
-        (y,) = outputs
-        wide, channels = row_type(x.dtype), x.shape[1]
-        rows = (x.shape[0] * self._groups, channels // self._groups * math.prod(x.shape[2:]))
-        if scale.shape[0] != channels:
-            scale, bias = (np.repeat(one, channels // self._groups) for one in (scale, bias))
-        grid = (x.shape[0], channels, math.prod(x.shape[2:]))
-        factor, offset = (one.astype(wide)[:, None] for one in (scale, bias))
-        if x.dtype == wide:
-            normalize_rows(x.reshape(rows), y.reshape(rows), self._epsilon)
-            np.multiply(y.reshape(grid), factor, y.reshape(grid))
-            np.add(y.reshape(grid), offset, y.reshape(grid))
-            return
-        for item in range(x.shape[0]):
-            part = x[item].astype(wide)
-            normalize_rows(
-                part.reshape(self._groups, -1), part.reshape(self._groups, -1), self._epsilon
-            )
-            flat = part.reshape(grid[1:])
-            np.multiply(flat, factor, flat)
-            np.add(flat, offset, flat)
-            np.copyto(y[item], part, casting="unsafe")
-
-
 @register("MeanVarianceNormalization", since_version=9)
 class MeanVarianceNormalization(Kernel):
     """(X - mean) / (deviation + 1e-9), both over ``axes``."""
+
+    in_place: ClassVar[tuple[int, ...]] = (0,)
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
@@ -201,19 +132,44 @@ class MeanVarianceNormalization(Kernel):
         return (TensorSpec(x.shape, x.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """Center, then scale."""
-        x = inputs[0]
-        wide = x.astype(row_type(x.dtype), copy=False)
+        """Statistics, then one factor and offset for each set; or center and scale the whole."""
+        x, y = inputs[0], outputs[0]
         axes = normalized_axes(self.spec, self._axes, x.ndim)
-        part = outputs[0] if x.dtype == wide.dtype else np.empty_like(wide)
-        np.subtract(wide, wide.mean(axis=axes, keepdims=True), part)
-        deviation = np.sqrt(np.square(part).mean(axis=axes, keepdims=True)) + 1e-9
-        np.divide(part, deviation.astype(part.dtype), outputs[0], casting="unsafe")
+        if not x.size:
+            return
+        grid = _kept_between(x.shape, frozenset(axes)) if x.size > _SMALL else None
+        wide = row_type(x.dtype)
+        if grid is not None:
+            mean, variance = channel_statistics(x.reshape(grid))
+            factor = 1 / (np.sqrt(variance) + _TINY)
+            offset = -mean * factor
+            scale_channels(
+                x.reshape(grid), factor.astype(wide), offset.astype(wide), y.reshape(grid)
+            )
+            return
+        count = math.prod(x.shape[axis] for axis in axes)
+        part = x.astype(wide, copy=False)
+        mean = np.add.reduce(part, axis=axes, keepdims=True) / wide.type(count)
+        part = np.subtract(part, mean, y if y.dtype == wide else None)
+        power = np.add.reduce(np.square(part), axis=axes, keepdims=True)
+        deviation = np.sqrt(power / wide.type(count)) + wide.type(_TINY)
+        np.divide(part, deviation, y, casting="unsafe")
+
+
+def _kept_between(shape: tuple[int, ...], axes: frozenset[int]) -> tuple[int, int, int] | None:
+    """*shape* as [N, C, P] where C are the axes that are kept and N and P those of the sets; None where it is none."""
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    first, stop = (kept[0], kept[-1] + 1) if kept else (0, 0)
+    if stop - first != len(kept):
+        return None
+    return (math.prod(shape[:first]), math.prod(shape[first:stop]), math.prod(shape[stop:]))
 
 
 @register("LpNormalization", since_version=1)
 class LpNormalization(Kernel):
     """X divided by its norm of order 1 or 2 along an axis; rows of norm 0 stay 0."""
+
+    in_place: ClassVar[tuple[int, ...]] = (0,)
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
@@ -229,14 +185,30 @@ class LpNormalization(Kernel):
         return (TensorSpec(x.shape, x.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """One norm for each row."""
-        x = inputs[0].astype(row_type(inputs[0].dtype), copy=False)
+        """One norm for each row, block by block."""
+        x, y = inputs[0], outputs[0]
+        axis, shape = self._axis % x.ndim, x.shape
+        if x.size <= _SMALL:
+            self._divide(x, y, axis)
+            return
+        grid = (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+        x, y = x.reshape(grid), y.reshape(grid)
+
+        def work() -> None:
+            for block in row_blocks(grid):
+                self._divide(x[block], y[block], 1)
+
+        unbuffered(work, x.size)
+
+    def _divide(self, x: Array, y: Array, axis: int) -> None:
+        part = x.astype(row_type(x.dtype), copy=False)
         if self._order == 1:
-            norm = np.abs(x).sum(axis=self._axis, keepdims=True)
+            norm = np.add.reduce(np.absolute(part), axis=axis, keepdims=True)
         else:
-            norm = np.sqrt(np.square(x).sum(axis=self._axis, keepdims=True))
+            norm = np.add.reduce(np.square(part), axis=axis, keepdims=True)
+            np.sqrt(norm, norm)
         norm[norm == 0] = 1
-        np.divide(x, norm, outputs[0], casting="unsafe")
+        np.divide(part, norm, y, casting="unsafe")
 
 
 @register("LRN", since_version=1)

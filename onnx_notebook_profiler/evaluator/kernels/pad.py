@@ -21,16 +21,27 @@ class _Padding(NamedTuple):
     after: int
 
 
-def _positions(size: int, padding: _Padding, mode: str) -> Array:
-    """Which of *size* elements each padded position repeats; *padding* cuts nothing off."""
-    place = np.arange(-padding.before, size + padding.after)
+def _source(inner: slice, border: slice, mode: str) -> slice | Array:
+    """What of an axis stands in its *border*, given what is *inner*: one slice, unless the border is the longer one."""
+    first, stop = inner.start, inner.stop
+    count, size, in_front = border.stop - border.start, stop - first, border.start < first
     if mode == "edge":
-        return np.clip(place, 0, size - 1)
+        return slice(first, first + 1) if in_front else slice(stop - 1, stop)
+    if mode == "wrap" and count <= size:
+        return slice(stop - count, stop) if in_front else slice(first, first + count)
+    if mode == "reflect" and count < size:
+        if in_front:
+            return slice(first + count, first, -1)
+        end = stop - 2 - count
+        return slice(stop - 2, end if end >= 0 else None, -1)
+    places = np.arange(border.start - first, border.stop - first)
     if mode == "wrap":
-        return place % size
-    period = max(2 * (size - 1), 1)
-    place %= period
-    return np.minimum(place, period - place) if size > 1 else place
+        places %= size
+    else:
+        period = max(2 * (size - 1), 1)
+        places %= period
+        places = np.minimum(places, period - places) % size
+    return np.asarray(places + first)
 
 
 @register("Pad", since_version=1)
@@ -77,29 +88,33 @@ class Pad(Kernel):
         return (TensorSpec(tuple(shape), x.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """Cut first; then copy into a filled output, or repeat dimension by dimension."""
+        """Cut and copy, then fill the borders axis by axis, from the last one on, out of what is there."""
         x, out = inputs[0], outputs[0]
         paddings = self._paddings(x.ndim, inputs)
-        kept = x[
-            tuple(
-                slice(max(-padding.before, 0), size - max(-padding.after, 0))
-                for size, padding in zip(x.shape, paddings, strict=True)
-            )
-        ]
-        added = [_Padding(max(padding.before, 0), max(padding.after, 0)) for padding in paddings]
-        if self._mode == "constant":
-            np.copyto(out, self._constant(inputs, out.dtype))
-            inner = tuple(
-                slice(padding.before, padding.before + size)
-                for padding, size in zip(added, kept.shape, strict=True)
-            )
-            np.copyto(out[inner], kept)
-            return
-        for axis, padding in enumerate(added):
-            if padding.before or padding.after:
-                positions = _positions(kept.shape[axis], padding, self._mode)
-                kept = kept.take(positions, axis=axis)
-        np.copyto(out, kept)
+        value = self._constant(inputs, out.dtype) if self._mode == "constant" else None
+        source, region = [], []
+        for size, padding in zip(x.shape, paddings, strict=True):
+            cut, stop = max(-padding.before, 0), size - max(-padding.after, 0)
+            first = max(padding.before, 0)
+            source.append(slice(cut, stop))
+            region.append(slice(first, first + stop - cut))
+        np.copyto(out[tuple(region)], x[tuple(source)])
+        for axis in reversed(range(x.ndim)):
+            self._fill(out, region, axis, value)
+            region[axis] = slice(None)
+
+    def _fill(self, out: Array, region: list[slice], axis: int, value: Any) -> None:
+        """Both borders along *axis*; *region* is what other axes have so far, and what is inside along this one."""
+        inner = region[axis]
+        front, behind = tuple(region[:axis]), tuple(region[axis + 1 :])
+        for border in (slice(0, inner.start), slice(inner.stop, out.shape[axis])):
+            if border.start == border.stop:
+                continue
+            target = out[(*front, border, *behind)]
+            if value is not None:
+                np.copyto(target, value)
+                continue
+            target[...] = out[(*front, _source(inner, border, self._mode), *behind)]
 
     def _constant(self, inputs: Sequence[Any], dtype: np.dtype[Any]) -> Any:
         if len(inputs) > 2 and inputs[2] is not None:

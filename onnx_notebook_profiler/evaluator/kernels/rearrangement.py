@@ -1,10 +1,12 @@
 """Moving elements about: DepthToSpace, SpaceToDepth, ReverseSequence, Trilu, OneHot, TensorScatter, CenterCropPad.
 
-https://onnx.ai/onnx/operators/ under these names. Each element is copied once, straight into the output.
+https://onnx.ai/onnx/operators/ under these names. Each element is copied once, straight into the output. Scratch:
+ReverseSequence takes positions of short sequences.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
@@ -35,6 +37,9 @@ __all__ = [
 _MS: Final = "com.microsoft"
 _ROWS: Final = 32
 """Rows of a triangle that are copied together."""
+_PIECE: Final = 4096
+_FEW: Final = 8
+"""Elements of a sequence, or number of sequences, from which or up to which they are turned round one by one."""
 
 
 class _Blocks(Kernel):
@@ -125,15 +130,32 @@ class ReverseSequence(Kernel):
         return int(attributes.get("batch_axis", 1)), int(attributes.get("time_axis", 0))
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """Item by item."""
+        """Pieces of some size item by item, small ones by their positions, all at once."""
         x, lengths = inputs
         batch, time = self._axes
-        source, target = (np.moveaxis(one, (batch, time), (0, 1)) for one in (x, outputs[0]))
-        for item, length in enumerate(lengths.tolist()):
-            if not 0 <= length <= source.shape[1]:
-                raise ValueError(f"a length is from 0 to {source.shape[1]}, got {length}")
-            target[item, :length] = source[item, :length][::-1]
-            target[item, length:] = source[item, length:]
+        steps = x.shape[time]
+        listed = lengths.tolist()
+        if not 0 <= min(listed, default=0) <= max(listed, default=0) <= steps:
+            raise ValueError(f"lengths are from 0 to {steps}, got {listed}")
+        width = math.prod(x.shape[2:])
+        if width * steps >= _PIECE or lengths.size <= _FEW:
+            source, target = (np.moveaxis(it, (batch, time), (0, 1)) for it in (x, outputs[0]))
+            for one, length in enumerate(listed):
+                target[one, :length] = source[one, :length][::-1]
+                target[one, length:] = source[one, length:]
+        elif x.size:
+            number: Array = np.arange(steps)
+            item: Array = np.arange(lengths.size)
+            if time:
+                item, ends = item[:, None], lengths[:, None]
+            else:
+                number, ends = number[:, None], lengths
+            places = np.where(number < ends, ends - 1 - number, number)
+            rows = item * steps + places if time else places * lengths.size + item
+            flat = (x.shape[0] * x.shape[1], width)
+            np.take(
+                x.reshape(flat), rows.reshape(-1), axis=0, out=outputs[0].reshape(flat), mode="clip"
+            )
 
 
 @register("Trilu", since_version=14)
@@ -156,23 +178,24 @@ class Trilu(Kernel):
         k = max(-rows - 1, min(columns + 1, shift[0] if shift else 0))
         upper = bool(self.spec.attributes.get("upper", 1))
         first = k if upper else k + 1  # of the columns beyond the border, in row 0
-        if rows * columns <= BLOCK and y.itemsize <= INT64.itemsize:
+        if rows * columns <= BLOCK and y.itemsize <= INT64.itemsize and y.dtype.kind != "O":
             mask = np.arange(columns) >= np.arange(first, first + rows)[:, None]
             bits = chosen_bits(mask if upper else ~mask, y.itemsize)
             np.bitwise_and(x.view(bits.dtype), bits, y.view(bits.dtype))
             return
+        nothing: Any = "" if y.dtype.kind == "O" else 0
         for start in range(0, rows, _ROWS):
             stop = min(start + _ROWS, rows)
             low, high = (max(0, min(columns, first + row)) for row in (start, stop - 1))
             band, source = y[..., start:stop, :], x[..., start:stop, :]
             left, right = (slice(0, low), slice(high, None))
             kept, dropped = (right, left) if upper else (left, right)
-            band[..., dropped] = 0
+            band[..., dropped] = nothing
             band[..., kept] = source[..., kept]
             if low < high:
                 beyond = np.arange(low, high) >= np.arange(start + first, stop + first)[:, None]
                 square = band[..., low:high]
-                square[...] = 0
+                square[...] = nothing
                 np.copyto(square, source[..., low:high], where=beyond if upper else ~beyond)
 
 
@@ -193,6 +216,8 @@ class OneHot(Kernel):
             self.spec, int(self.spec.attributes.get("axis", -1)), indices.ndim + 1
         )
         length = int(depth.reshape(-1)[0])
+        if length < 0:
+            raise ValueError(f"OneHot expects a depth of 0 or more, got {length}")
         shape = (*indices.shape[:axis], length, *indices.shape[axis:])
         return (TensorSpec(shape, values.dtype),)
 

@@ -1,33 +1,64 @@
 """LSTM, GRU and RNN: X [seq, batch, input] -> Y [seq, directions, batch, hidden], Y_h, Y_c [directions, batch, hidden].
 
 https://onnx.ai/onnx/operators/onnx__LSTM.html, onnx__GRU.html, onnx__RNN.html; with ``layout`` 1 the batch comes first.
-The input's part of all gates is one matrix product for each direction, the steps add the state's part. Scratch: the
-gates of all steps, seq * batch * gates * hidden numbers for each direction, and a copy of R; float16 is computed in
-float32, on copies.
+The input's part of all gates is one matrix product for each direction and as many steps as the scratch takes, the steps
+add the state's part, two directions together. Scratch: 1 MiB of gates, or those of one step where they are more, the
+states of as many steps, and a turned copy of R for batches; float16 is computed in float32, on copies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+import abc
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
-from onnx_notebook_profiler.evaluator.kernels._cells import Activation, Step, cell_activations
-from onnx_notebook_profiler.evaluator.kernels._lstm_steps import any_lstm, halved, plain_lstm
+from onnx_notebook_profiler.evaluator.kernels._cells import Activation, cell_activations
 from onnx_notebook_profiler.evaluator.kernels._rows import row_type
 from onnx_notebook_profiler.evaluator.kernels._shared import operands
+from onnx_notebook_profiler.evaluator.kernels._steps import (
+    Cell,
+    any_gru,
+    any_lstm,
+    rnn,
+    turned,
+    usual_gru,
+    usual_lstm,
+)
+from onnx_notebook_profiler.evaluator.kernels._walk import Walk
 from onnx_notebook_profiler.evaluator.registry import register
 
-__all__ = ["GRU", "LSTM", "RNN", "Recurrent"]
+__all__ = ["GRU", "LSTM", "RNN", "Operands", "Recurrent"]
+
+_GATES: Final = 2**18
+"""Elements of gates that are computed at once, unless a single step has more."""
+
+_NONE: Final = np.empty(0, np.intp)
+
+
+class Operands(NamedTuple):
+    """The inputs, in the type to compute in, with the steps first; for a cell those of its directions."""
+
+    x: Any
+    w: Any
+    r: Any
+    bias: Any = None
+    lengths: Any = None
+    state: Any = None
+    memory: Any = None
+    peepholes: Any = None
 
 
 class Recurrent(Kernel):
-    """What the three cells share: shapes, directions, sequence lengths, the loop over the steps."""
+    """What the cells share: shapes, directions, sequence lengths, the loop over the steps."""
 
     gates: ClassVar[int]
     default_activations: ClassVar[tuple[str, ...]]
+
+    clears: ClassVar[bool] = False
+    """True where the states of sequences that are over have to be 0, since steps look at all states together."""
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
@@ -41,21 +72,26 @@ class Recurrent(Kernel):
         self.directions = 2 if self._direction == "bidirectional" else 1
         self._batch_first = bool(attributes.get("layout", 0))
         self.clip = float(attributes.get("clip", 0.0))
+        count = len(self.default_activations)
         names = list(attributes.get("activations") or ())
         names = names or [*self.default_activations] * self.directions
-        wanted = len(self.default_activations) * self.directions
+        wanted = count * self.directions
         if len(names) > wanted and spec.op_type == "RNN":
             names = names[:wanted]  # the schema's default is for two directions
         if len(names) != wanted:
             raise ValueError(
-                f"{spec.op_type} needs {len(self.default_activations)} activations for each direction, got {names}"
+                f"{spec.op_type} needs {count} activations for each direction, got {names}"
             )
-        self._functions = cell_activations(
+        found = cell_activations(
             names, attributes.get("activation_alpha") or (), attributes.get("activation_beta") or ()
         )
-        self.standard = [name.lower() for name in names] == [
-            name.lower() for name in self.default_activations
-        ] * self.directions
+        self._functions = [found[start : start + count] for start in range(0, wanted, count)]
+        usual = [name.lower() for name in self.default_activations] * self.directions
+        self.usual = [name.lower() for name in names] == usual and self.clip <= 0
+        alike = self._functions[0] == self._functions[-1]
+        self.together: list[slice] = (
+            [slice(0, self.directions)] if alike else [slice(0, 1), slice(1, 2)]
+        )
 
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """Y, Y_h and, for LSTM, Y_c."""
@@ -65,140 +101,178 @@ class Recurrent(Kernel):
                 f"{self.spec.op_type} expects X, W and R of rank 3, got {x.shape}, {w.shape}, {r.shape}"
             )
         hidden = r.shape[2]
-        batch, seq = x.shape[:2] if self._batch_first else x.shape[1::-1]
         rows = (self.directions, self.gates * hidden)
         if self.hidden not in {0, hidden} or w.shape != (*rows, x.shape[2]) or r.shape[:2] != rows:
             raise ValueError(
                 f"{self.spec.op_type}: W {w.shape} and R {r.shape} do not fit X {x.shape}, {self.directions} "
                 f"direction(s), hidden_size {self.hidden or hidden} and {self.gates} gates"
             )
+        return self.results(inputs, x, hidden)
+
+    def results(
+        self, inputs: Sequence[Array | None], x: Array, hidden: int
+    ) -> Sequence[TensorSpec]:
+        """The outputs, where the optional inputs fit.
+
+        Raises:
+            ValueError: One of them has another shape.
+        """
+        directions = self.directions
         if self._batch_first:
-            whole: tuple[int, ...] = (batch, seq, self.directions, hidden)
-            last: tuple[int, ...] = (batch, self.directions, hidden)
+            batch, seq = x.shape[:2]
+            whole: tuple[int, ...] = (batch, seq, directions, hidden)
+            last: tuple[int, ...] = (batch, directions, hidden)
         else:
-            whole, last = (seq, self.directions, batch, hidden), (self.directions, batch, hidden)
+            seq, batch = x.shape[:2]
+            whole, last = (seq, directions, batch, hidden), (directions, batch, hidden)
+        expected = {
+            "B": (directions, 2 * self.gates * hidden),
+            "sequence_lens": (batch,),
+            "initial_h": last,
+            "initial_c": last,
+            "P": (directions, 3 * hidden),
+        }
+        for (name, shape), value in zip(expected.items(), inputs[3:8], strict=False):
+            if value is not None and value.shape != shape:
+                raise ValueError(
+                    f"{self.spec.op_type} expects {name} of shape {shape}, got {value.shape}"
+                )
         specs = [TensorSpec(whole, x.dtype), *[TensorSpec(last, x.dtype)] * 2]
         return specs[: len(self.spec.wanted)]
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Everything as the layout with the steps first has it, in the type that is computed in."""
+        """All directions together, or one after the other where their activations differ."""
         wide = row_type(inputs[0].dtype)
-        given = [
-            None if one is None else one if position == 4 else one.astype(wide, copy=False)
-            for position, one in enumerate(inputs)
-        ]
-        given += [None] * (8 - len(given))
-        x: Any = given[0]
+        given = Operands(
+            *(
+                one if one is None or position == 4 else one.astype(wide, copy=False)
+                for position, one in enumerate(inputs[:8])
+            )
+        )
+        self.run(given, outputs)
+
+    def run(self, given: Operands, outputs: Sequence[Any]) -> None:
+        """Fill the outputs."""
         results = [*outputs, *[None] * (3 - len(outputs))]
         if self._batch_first:
             # [batch, seq, ...] and [batch, directions, hidden] as the other layout has them
-            given[0] = x.swapaxes(0, 1)
-            given[5:7] = [None if one is None else one.swapaxes(0, 1) for one in given[5:7]]
+            given = given._replace(
+                x=given.x.swapaxes(0, 1),
+                state=None if given.state is None else given.state.swapaxes(0, 1),
+                memory=None if given.memory is None else given.memory.swapaxes(0, 1),
+            )
             if results[0] is not None:
                 results[0] = results[0].transpose(1, 2, 0, 3)
             results[1:] = [None if one is None else one.swapaxes(0, 1) for one in results[1:]]
-        self.run_directions(given, results)
+        seq, lengths = given.x.shape[0], given.lengths
+        if lengths is not None and lengths.size and not 0 <= lengths.min() <= lengths.max() <= seq:
+            raise ValueError(
+                f"{self.spec.op_type}: sequence_lens are from 0 to {seq}, got {lengths.tolist()}"
+            )
+        for part in self.together:
+            parts = [None if one is None else one[part] for one in results[1:]]
+            self._walk(part, given, None if results[0] is None else results[0][:, part], parts)
 
-    def run_directions(self, given: Sequence[Any], results: Sequence[Any]) -> None:
-        """One direction after the other."""
-        for direction in range(self.directions):
-            self._run(direction, given, results)
-
-    def _run(self, direction: int, given: Sequence[Any], results: Sequence[Any]) -> None:
-        x, w, r, bias, lengths = given[:5]
-        seq, batch, _ = x.shape
-        hidden = r.shape[2]
-        backwards = self._direction == "reverse" or direction == 1
-        order = _order(lengths, seq, batch, backwards=backwards)
-        gates = self.input_part(x, w[direction], None if bias is None else bias[direction])
-        if order is not None:
-            gates = np.take_along_axis(gates, order[:, :, None], axis=0)
-        elif backwards:
-            gates = gates[::-1]
-        states = [
-            np.zeros((batch, hidden), x.dtype)
-            if one is None
-            else np.array(one[direction], order="C")
-            for one in given[5:7]
-        ]
-        step = self.step(direction, given, states[1])
-        y = None if results[0] is None else results[0][:, direction]
-        direct = (
-            y is not None and y.dtype == x.dtype and lengths is None and y[:1].flags.c_contiguous
+    def _walk(self, part: slice, given: Operands, y: Any, results: Sequence[Any]) -> None:
+        """The steps of the directions *part*; *y* and *results* are theirs."""
+        batch, hidden = given.x.shape[1], given.r.shape[-1]
+        numbers = range(part.start, part.stop)
+        backwards = [number == 1 or self._direction == "reverse" for number in numbers]
+        walk = Walk(given.x, backwards, given.lengths)
+        own = given._replace(
+            w=given.w[part],
+            r=turned(given.r[part], self.gates, batch, walk.steps),
+            bias=None if given.bias is None else given.bias[part],
+            memory=None if given.memory is None else given.memory[part],
+            peepholes=None if given.peepholes is None else given.peepholes[part],
         )
-        state, spare = states[0], np.empty((batch, hidden), x.dtype)
-        for number in range(seq):
-            place = seq - 1 - number if backwards else number
-            target = spare if y is None or not direct else y[place]
-            kept = None if lengths is None else states[1].copy()
-            step(gates[number], state, target)
-            if lengths is not None:
-                done = lengths <= number
-                target[done] = state[done]
-                if kept is not None:
-                    states[1][done] = kept[done]
-                _place(y, target, number, order, done)
-            elif y is not None and target is spare:
-                y[place] = target
-            if target is spare:
-                state, spare = target, state
-            else:
-                state = target
-        for output, value in zip(results[1:], (state, states[1]), strict=True):
-            if output is not None:
-                output[direction] = value
-
-    def input_part(self, x: Array, w: Array, bias: Array | None) -> Array:
-        """X W' with the biases that need no state, [seq, batch, gates * hidden]."""
-        seq, batch, width = x.shape
-        gates: Array
-        if x.flags.c_contiguous:
-            gates = np.matmul(x.reshape(seq * batch, width), w.T).reshape(seq, batch, w.shape[0])
+        if given.state is None:
+            state = np.zeros((len(numbers), batch, hidden), given.x.dtype)
         else:
-            gates = np.matmul(x, w.T)
-        if bias is not None:
-            np.add(gates, self.input_bias(bias), gates)
-        return gates
+            state = np.ascontiguousarray(given.state[part])
+        cell = self.cell(own, state, self._functions[part.start])
+        finals: list[Any] = [state, cell.memory]
+        if walk.ends:
+            finals = [None if one is None else np.zeros_like(one) for one in finals]
+        number = 0
+        done = walk.ends.get(0, _NONE) if self.clears else _NONE
+        for start, stop, gates in self._gates(walk, own, negated=cell.negated):
+            targets, placed = walk.targets(y, start, stop, state)
+            for piece, target in zip(gates, targets, strict=True):
+                cell.step(piece, state, target)
+                state = target
+                number += 1
+                if number in walk.ends:
+                    over = walk.ends[number]
+                    _keep(finals, (state, cell.memory), over)
+                    if self.clears:
+                        state, done = state.copy(), np.concatenate((done, over))
+                if done.size:
+                    state[:, done] = 0
+            if not placed:
+                walk.place(y, targets, start, stop)
+        walk.clear(y)
+        if not walk.ends:
+            finals[0] = state
+        for output, value in zip(results, finals, strict=True):
+            if output is not None:
+                output[...] = value
+
+    def _gates(
+        self, walk: Walk, own: Operands, *, negated: bool
+    ) -> Iterator[tuple[int, int, Array]]:
+        """The steps from where to where, and their X W' with the biases [step, gate, direction, batch, hidden]."""
+        directions, width = own.w.shape[0], own.w.shape[2]
+        batch, hidden, count = own.x.shape[1], own.r.shape[-1], self.gates
+        size = directions * count * batch * hidden
+        height = max(1, min(walk.steps, _GATES // max(size, 1)))
+        room = np.empty(height * size, own.x.dtype)
+        offset = None
+        if own.bias is not None:
+            offset = self.input_bias(own.bias).reshape(directions, count, 1, hidden)
+            offset = offset.swapaxes(0, 1)
+            offset = np.negative(offset) if negated else offset
+        for start in range(0, walk.steps, height):
+            stop = min(start + height, walk.steps)
+            steps, flat = stop - start, room[: (stop - start) * size]
+            if batch == 1:
+                gates = flat.reshape(steps, count, directions, 1, hidden)
+            else:
+                gates = flat.reshape(count, directions, steps, batch, hidden)
+                gates = gates.transpose(2, 0, 1, 3, 4)
+            for direction, w in enumerate(own.w):
+                rows = walk.rows(direction, start, stop)
+                if batch == directions == 1:
+                    np.matmul(rows, w.T, flat.reshape(steps, count * hidden))
+                    continue
+                made = gates[:, :, direction].swapaxes(0, 1)
+                made = made.reshape(count, steps * batch, hidden)
+                np.matmul(rows, w.reshape(count, hidden, width).swapaxes(1, 2), made)
+            if offset is None:
+                if negated:
+                    np.negative(gates, gates)
+            elif negated:
+                np.subtract(offset, gates, gates)
+            else:
+                np.add(gates, offset, gates)
+            yield start, stop, gates
 
     def input_bias(self, bias: Array) -> Array:
-        """The part of the biases Wb and Rb [2 * gates * hidden] that is added to X W'."""
-        half = bias.shape[0] // 2
-        both: Array = np.add(bias[:half], bias[half:])
+        """The part of the biases Wb and Rb [directions, 2 * gates * hidden] that is added to X W'."""
+        half = bias.shape[1] // 2
+        both: Array = np.add(bias[:, :half], bias[:, half:])
         return both
 
-    def functions(self, direction: int) -> Sequence[Activation]:
-        """The activations of *direction*."""
-        count = len(self.default_activations)
-        return self._functions[direction * count : (direction + 1) * count]
-
-    def clipped(self, values: Array) -> None:
-        """Bring *values* into [-clip, clip] where there is a clip."""
-        if self.clip > 0:
-            np.clip(values, -self.clip, self.clip, out=values)
-
-    def step(self, direction: int, given: Sequence[Any], cell: Array) -> Step:
-        """What one step does; *cell* [batch, hidden] is the second state of an LSTM, to be updated."""
-        raise NotImplementedError
+    @abc.abstractmethod
+    def cell(self, own: Operands, state: Array, functions: Sequence[Activation]) -> Cell:
+        """What takes the steps, for directions with the same *functions*; *state* is the first one."""
 
 
-def _order(lengths: Any, seq: int, batch: int, *, backwards: bool) -> Any:
-    """The place of each step's input [seq, batch], where sequences of their own lengths run backwards; else None."""
-    if lengths is None or not backwards:
-        return None
-    steps = np.arange(seq)[:, None]
-    return np.where(steps < lengths, lengths - 1 - steps, steps).reshape(seq, batch)
-
-
-def _place(y: Any, state: Array, number: int, order: Any, done: Array) -> None:
-    """Put a step's states into Y, and zeros for the sequences that are over."""
-    if y is None:
-        return
-    if order is None:
-        y[number] = state
-        y[number][done] = 0
-        return
-    for item, place in enumerate(order[number]):
-        y[place, item] = 0 if done[item] else state[item]
+def _keep(finals: Sequence[Any], values: Sequence[Any], over: Array) -> None:
+    """Copy the states of the sequences *over*, which are those at their end."""
+    for final, value in zip(finals, values, strict=True):
+        if final is not None:
+            final[:, over] = value[:, over]
 
 
 @register("RNN", since_version=1)
@@ -208,18 +282,9 @@ class RNN(Recurrent):
     gates: ClassVar[int] = 1
     default_activations: ClassVar[tuple[str, ...]] = ("Tanh",)
 
-    def step(self, direction: int, given: Sequence[Any], cell: Array) -> Step:  # noqa: ARG002
+    def cell(self, own: Operands, state: Array, functions: Sequence[Activation]) -> Cell:
         """One product and the activation."""
-        r = given[2][direction].T
-        (activate,) = self.functions(direction)
-
-        def step(gates: Array, state: Array, out: Array) -> None:
-            np.matmul(state, r, out)
-            np.add(out, gates, out)
-            self.clipped(out)
-            activate(out)
-
-        return step
+        return rnn(own.r, state, functions[0], self.clip)
 
 
 @register("GRU", since_version=1)
@@ -237,42 +302,18 @@ class GRU(Recurrent):
         """With linear_before_reset the reset gate applies to Rb of the last gate, too: it comes with the state."""
         both = super().input_bias(bias)
         if self._linear:
-            hidden = bias.shape[0] // 6
-            both[2 * hidden :] = bias[2 * hidden : 3 * hidden]
+            hidden = bias.shape[1] // 6
+            both[:, 2 * hidden :] = bias[:, 2 * hidden : 3 * hidden]
         return both
 
-    def step(self, direction: int, given: Sequence[Any], cell: Array) -> Step:
+    def cell(self, own: Operands, state: Array, functions: Sequence[Activation]) -> Cell:
         """Two products without linear_before_reset, one with it."""
-        r = given[2][direction].T
-        hidden, batch = r.shape[0], cell.shape[0]
-        state_bias = 0 if given[3] is None else given[3][direction][5 * hidden :]
-        first, second = self.functions(direction)
-        linear = self._linear
-        product = np.empty((batch, 3 * hidden if linear else 2 * hidden), cell.dtype)
-        reset = np.empty((batch, hidden), cell.dtype)
-        both = r if linear else np.ascontiguousarray(r[:, : 2 * hidden])
-        last = None if linear else np.ascontiguousarray(r[:, 2 * hidden :])
-
-        def step(gates: Array, state: Array, out: Array) -> None:
-            np.matmul(state, both, product)
-            update = product[:, : 2 * hidden]
-            np.add(update, gates[:, : 2 * hidden], update)
-            self.clipped(update)
-            first(update)
-            if last is None:
-                np.add(product[:, 2 * hidden :], state_bias, reset)
-                np.multiply(reset, update[:, hidden:], reset)
-            else:
-                np.matmul(np.multiply(state, update[:, hidden:], out), last, reset)
-            np.add(reset, gates[:, 2 * hidden :], reset)
-            self.clipped(reset)
-            second(reset)
-            # (1 - z) * h + z * H = h + z * (H - h)
-            np.subtract(state, reset, out)
-            np.multiply(out, update[:, :hidden], out)
-            np.add(out, reset, out)
-
-        return step
+        bias = None
+        if own.bias is not None and self._linear:
+            bias = own.bias[:, None, 5 * state.shape[2] :]
+        if self.usual:
+            return usual_gru(own.r, state, bias, linear=self._linear)
+        return any_gru(own.r, state, bias, functions, self.clip, linear=self._linear)
 
 
 @register("LSTM", since_version=1)
@@ -285,56 +326,14 @@ class LSTM(Recurrent):
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
         self._forgets = bool(spec.attributes.get("input_forget", 0))
-        peephole = 7
-        self._ordinary = (
-            self.standard and not self._forgets and self.clip <= 0 and spec.input_count <= peephole
-        )
 
-    def input_part(self, x: Array, w: Array, bias: Array | None) -> Array:
-        """Halved for the sigmoids where nothing is out of the ordinary."""
-        gates = super().input_part(x, w, bias)
-        if self._ordinary:
-            three = gates[..., : 3 * (w.shape[0] // 4)]
-            np.multiply(three, 0.5, three)
-        return gates
-
-    def run_directions(self, given: Sequence[Any], results: Sequence[Any]) -> None:
-        """Two directions step by step together where all sequences are of one length: half as many calls of numpy."""
-        if self._ordinary and self.directions == 2 and given[4] is None:
-            self._run_both(given, results)
-        else:
-            super().run_directions(given, results)
-
-    def _run_both(self, given: Sequence[Any], results: Sequence[Any]) -> None:
-        """Gates [seq, 2, batch, 4 * hidden], the second direction's from the end; states [2, batch, hidden]."""
-        x, w, r, bias = given[:4]
-        seq, batch, hidden = x.shape[0], x.shape[1], r.shape[2]
-        gates = np.empty((seq, 2, batch, 4 * hidden), x.dtype)
-        for direction, order in ((0, 1), (1, -1)):
-            own = self.input_part(x, w[direction], None if bias is None else bias[direction])
-            np.copyto(gates[:, direction], own[::order])
-        states = [
-            np.zeros((2, batch, hidden), x.dtype) if one is None else np.array(one, order="C")
-            for one in given[5:7]
-        ]
-        step = plain_lstm(halved(r.swapaxes(1, 2)), states[1])
-        y, state, spare = results[0], states[0], np.empty((2, batch, hidden), x.dtype)
-        for number in range(seq):
-            step(gates[number], state, spare)
-            state, spare = spare, state
-            if y is not None:
-                y[number, 0] = state[0]
-                y[seq - 1 - number, 1] = state[1]
-        for output, value in zip(results[1:], (state, states[1]), strict=True):
-            if output is not None:
-                output[...] = value
-
-    def step(self, direction: int, given: Sequence[Any], cell: Array) -> Step:
+    def cell(self, own: Operands, state: Array, functions: Sequence[Activation]) -> Cell:
         """The short way where nothing is out of the ordinary, which is nearly always."""
-        peepholes = given[7]
-        r = given[2][direction].T
-        if self._ordinary:
-            return plain_lstm(halved(r), cell)
-        weights = None if peepholes is None else peepholes[direction].reshape(3, -1)
-        functions = self.functions(direction)
-        return any_lstm(r, cell, weights, functions, self.clipped, forgets=self._forgets)
+        weights = own.peepholes
+        if self.usual and weights is None and not self._forgets:
+            return usual_lstm(own.r, state, own.memory)
+        if weights is not None:
+            weights = weights.reshape(weights.shape[0], 3, 1, -1).swapaxes(0, 1)
+        return any_lstm(
+            own.r, state, own.memory, weights, functions, self.clip, forgets=self._forgets
+        )

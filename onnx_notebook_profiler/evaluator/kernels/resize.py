@@ -45,6 +45,9 @@ class Resize(Kernel):
         attributes = spec.attributes
         old = spec.op_type == "Upsample" or spec.opset < _SIZES_SINCE
         self._old = old
+        rounding = "round_prefer_floor"
+        if old:
+            rounding = "floor" if spec.op_type == "Upsample" else "simple"
         self._sampling = Sampling(
             mode=str(attributes.get("mode", "nearest")),
             transformation=str(
@@ -52,7 +55,7 @@ class Resize(Kernel):
                     "coordinate_transformation_mode", "asymmetric" if old else "half_pixel"
                 )
             ),
-            rounding=str(attributes.get("nearest_mode", "floor" if old else "round_prefer_floor")),
+            rounding=str(attributes.get("nearest_mode", rounding)),
             cubic=float(attributes.get("cubic_coeff_a", -0.75)),
             excludes_outside=bool(attributes.get("exclude_outside", 0)),
             antialias=bool(attributes.get("antialias", 0)),
@@ -67,6 +70,8 @@ class Resize(Kernel):
         shape = list(x.shape)
         for plan in self._plans(inputs):
             shape[plan.axis] = plan.length
+            if plan.length and not plan.size:
+                raise ValueError(f"{self.spec.op_type}: axis {plan.axis} has no element to sample")
         return (TensorSpec(tuple(shape), x.dtype),)
 
     def _plans(self, inputs: Sequence[Any]) -> list[AxisPlan]:
@@ -100,10 +105,14 @@ class Resize(Kernel):
             start, end = (0.0, 1.0)
             if crops:
                 start, end = float(roi[number]), float(roi[number + len(axes)])
-            exact = counts[number] * factors[number] if scales is not None else lengths[number]
+            fractional = scales is not None or self._policy != "stretch"
+            exact = counts[number] * factors[number] if fractional else lengths[number]
             plans.append(
                 AxisPlan(
-                    axis, counts[number], lengths[number], factors[number], float(exact), start, end
+                    *(axis, counts[number], lengths[number], factors[number], float(exact)),
+                    start=start,
+                    end=end,
+                    narrow=scales is not None,
                 )
             )
         return plans
@@ -129,8 +138,9 @@ class Resize(Kernel):
             spans = [1.0] * len(counts)
             if roi is not None:
                 spans = [float(roi[i + len(counts)]) - float(roi[i]) for i in range(len(counts))]
+            # 10 * 1.3 is 13 in float32, which a scale is, and less than that in float64
             lengths = [
-                math.floor(count * span * factor)
+                math.floor(np.float32(count * span) * np.float32(factor))
                 for count, span, factor in zip(counts, spans, factors, strict=True)
             ]
             return factors, lengths
@@ -175,6 +185,9 @@ class Resize(Kernel):
         self._extrapolate(y, outside)
 
     def _nearest(self, x: Array, y: Array, plans: Sequence[AxisPlan]) -> None:
+        if not plans:
+            np.copyto(y, x)
+            return
         taps = [nearest(plan, self._sampling) for plan in plans]
         factors = [_repeats(plan, one) for plan, one in zip(plans, taps, strict=True)]
         if all(factors):
@@ -183,7 +196,11 @@ class Resize(Kernel):
             for axis, count in enumerate(x.shape):
                 shape += [count, repeats.get(axis, 1)]
                 source += [count, 1]
-            np.copyto(y.reshape(shape), x.reshape(source))
+            spread, once = y.reshape(shape), x.reshape(source)
+            for place in range(
+                shape[-1]
+            ):  # one by one, since numpy's innermost loop should be a long one
+                np.copyto(spread[..., place], once[..., 0])
             return
         value = x
         order = sorted(zip(plans, taps, strict=True), key=lambda one: one[0].length / one[0].size)

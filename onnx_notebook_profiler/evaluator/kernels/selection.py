@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import AdoptingKernel, Array
-from onnx_notebook_profiler.evaluator.kernels._shared import INT64, normalized_axis
+from onnx_notebook_profiler.evaluator.kernels._shared import INT64, normalized_axis, work_type
 from onnx_notebook_profiler.evaluator.registry import register
 
 
@@ -61,7 +61,9 @@ class Unique(AdoptingKernel):
         axis = self.spec.attributes.get("axis")
         if axis is not None:
             axis = normalized_axis(self.spec, axis, x.ndim)
-        source = x.astype(np.str_) if x.dtype.kind == "O" else x
+        source = (
+            x.astype(np.str_) if x.dtype.kind == "O" else x.astype(work_type(x.dtype), copy=False)
+        )
         _, first, inverse, counts = np.unique(
             source, return_index=True, return_inverse=True, return_counts=True, axis=axis
         )

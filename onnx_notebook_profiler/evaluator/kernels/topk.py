@@ -19,6 +19,8 @@ __all__ = ["TopK"]
 
 _BLOCK: Final = 2**18
 _K_AS_INPUT: Final = 10
+_SHORT: Final = 64
+"""A row of so many elements is sorted as a whole."""
 
 
 @register("TopK", since_version=1)
@@ -77,32 +79,41 @@ class TopK(Kernel):
     def _positions(self, x: Array, k: int) -> Array:
         """The positions [rows, k] of the chosen elements, in order."""
         keys = _ascending(x, largest=self._largest)
-        n = x.shape[1]
-        if k < n and n > 64:
-            chosen = np.argpartition(keys, k - 1, axis=1)[:, :k]
-            # the partition may take any of the elements that equal the last chosen one: take the first of them
-            edge = np.take_along_axis(keys, chosen, axis=1).max(axis=1, keepdims=True)
-            chosen = _first_of_equals(keys, edge, k)
+        rows, n = keys.shape
+        if k == 1:
+            first: Array = np.argmin(keys, axis=1, keepdims=True)
+            return first
+        if k < n and n > _SHORT:
+            edge = np.partition(keys, k - 1, axis=1)[:, k - 1 : k]
+            taken = keys <= edge
+            if np.count_nonzero(taken) == rows * k:
+                chosen = np.nonzero(taken)[1].reshape(rows, k)
+            else:  # of the elements that equal the last chosen one some are left out
+                chosen = _first_of_equals(keys, edge, k)
             order = np.argsort(np.take_along_axis(keys, chosen, axis=1), axis=1, kind="stable")
             return np.take_along_axis(chosen, order, axis=1)
         return np.argsort(keys, axis=1, kind="stable")[:, :k]
 
 
 def _ascending(x: Array, *, largest: bool) -> Array:
-    """Keys whose least come first: x itself, or x turned round, NaN being greater than all."""
-    if not largest:
-        return x
-    if x.dtype.kind == "f":
-        keys: Array = -x
-        missing = np.isnan(x)
-        if missing.any():
-            keys[missing] = -np.inf
-            # NaN before infinity: infinity gives way to the greatest finite number
-            keys[np.isposinf(x)] = np.nextafter(x.dtype.type(-np.inf), x.dtype.type(0))
-        return keys
+    """Keys whose least come first, without NaN: x itself, or numbers that fall as x rises."""
     if x.dtype.kind in "iu":
-        return np.invert(x)
-    return -x.astype(np.float32)
+        return np.invert(x) if largest else x
+    if x.dtype.kind != "f":
+        x = x.astype(np.float32)
+    if np.isnan(x).any():
+        keys = _ranks(x)
+        return np.invert(keys) if largest else keys
+    return -x if largest else x
+
+
+def _ranks(x: Array) -> Array:
+    """Integers in the order of the floats *x*, both zeros being 0 and NaN the greatest."""
+    bits = (x + x.dtype.type(0)).view(f"i{x.itemsize}")  # -0.0 becomes 0.0
+    most = np.iinfo(bits.dtype).max
+    ranks: Array = np.where(bits < 0, np.bitwise_xor(bits, most), bits)
+    ranks[np.isnan(x)] = most
+    return ranks
 
 
 def _first_of_equals(keys: Array, edge: Array, k: int) -> Array:

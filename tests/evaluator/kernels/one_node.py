@@ -14,14 +14,19 @@ from tests.oracles import ort
 __all__ = ["by_both", "one_node_model"]
 
 
-def one_node_model(node: NodeProto, inputs: Sequence[Any], opsets: dict[str, int]) -> ModelProto:
-    """The node with inputs of these types and shapes; the outputs' types are left to whoever loads it."""
+def one_node_model(
+    node: NodeProto, inputs: Sequence[Any], opsets: dict[str, int], output_type: Any = None
+) -> ModelProto:
+    """The node with inputs of these types and shapes; outputs of *output_type*, or of what whoever loads it infers."""
     declared = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
         for name, x in zip(node.input, inputs, strict=True)
         if name
     ]
     outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+    if output_type is not None:
+        code = helper.np_dtype_to_tensor_dtype(np.dtype(output_type))
+        outputs = [helper.make_tensor_value_info(one.name, code, None) for one in outputs]
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     graph = helper.make_graph([node], "g", declared, outputs)
     return helper.make_model(graph, opset_imports=imports, ir_version=8)
@@ -33,6 +38,7 @@ def by_both(
     outputs: int = 1,
     opset: int = 17,
     domain: str = "",
+    output_type: Any = None,
     **attributes: Any,
 ) -> tuple[list[Any], list[Any]]:
     """What our kernel and what onnxruntime's makes of these inputs (None: absent)."""
@@ -45,5 +51,5 @@ def by_both(
     if domain:
         opsets[domain] = opset
     given = {name: x for name, x in zip(names, arrays, strict=True) if name}
-    expected = ort(one_node_model(node, arrays, opsets), given)
+    expected = ort(one_node_model(node, arrays, opsets, output_type), given)
     return run_node(node, arrays, opset), expected

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import hypothesis.strategies as st
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -219,3 +220,21 @@ def test_unique(x: Any, attributes: Any, expected: Any, dtype: Any) -> None:
         assert result.dtype == I64
         assert result.tolist() == numbers
     assert run("Unique", x, **attributes).tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("reduction", ["add", "mul"])
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_narrow_floats_are_combined_in_float32(name: str, reduction: str) -> None:
+    """A running sum in 8 or 11 bits stops where it is greater than the updates by as many."""
+    dtype = np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+    count, update = 3000, 1.0 if reduction == "add" else 1.0 + 2**-7
+    count = count if reduction == "add" else 500
+    data, updates = np.ones((1, 2), dtype), np.full((1, count), update, dtype)
+    elements = run(
+        "ScatterElements", data, np.zeros((1, count), int), updates, axis=1, reduction=reduction
+    )
+    rows = run("ScatterND", data[0], np.zeros((count, 1), int), updates[0], reduction=reduction)
+    expected = 1 + count if reduction == "add" else update**count
+    for result in (elements[0], rows):
+        assert result.dtype == dtype
+        np.testing.assert_allclose(result.astype(np.float32), [expected, 1], rtol=2**-7)

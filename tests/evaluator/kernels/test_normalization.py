@@ -1,4 +1,4 @@
-"""Softmax and the normalisations: formulas by hand in float64, old versions, types, and statistics."""
+"""The normalisations: formulas by hand in float64, old versions, types, and statistics."""
 
 from __future__ import annotations
 
@@ -6,43 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
-from tests.evaluator.kernels.harness import run
+from tests.evaluator.kernels.harness import make_kernel, run
 from tests.evaluator.kernels.one_node import by_both
 
+BFLOAT16 = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
+UNITS = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-5, "float64": 1e-9}
 X = np.random.default_rng(5).standard_normal((3, 4, 5)).astype(np.float32)
-
-
-def softmax(x: Any, axis: Any) -> Any:
-    e = np.exp(x.astype(np.float64) - x.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2])
-def test_softmax_along_one_axis(axis: int) -> None:
-    expected = softmax(X, axis)
-    np.testing.assert_allclose(run("Softmax", X, axis=axis, opset=13), expected, rtol=1e-5)
-    np.testing.assert_allclose(
-        run("LogSoftmax", X, axis=axis, opset=13), np.log(expected), rtol=1e-4, atol=1e-6
-    )
-
-
-@pytest.mark.parametrize("axis", [0, 1, 2])
-def test_softmax_before_opset_13_takes_all_axes_from_one_on(axis: int) -> None:
-    rows = X.reshape(int(np.prod(X.shape[:axis])), -1)
-    expected = softmax(rows, 1).reshape(X.shape)
-    np.testing.assert_allclose(run("Softmax", X, axis=axis, opset=11), expected, rtol=1e-5)
-    hard = run("Hardmax", X, axis=axis, opset=11).reshape(rows.shape)
-    assert (hard.argmax(axis=1) == rows.argmax(axis=1)).all()
-    assert (hard.sum(axis=1) == 1).all()
-
-
-def test_softmax_of_more_than_a_block_and_of_nothing() -> None:
-    wide = np.random.default_rng(1).standard_normal((300, 7, 90)).astype(np.float32)
-    for axis in (0, 1, 2):
-        np.testing.assert_allclose(run("Softmax", wide, axis=axis), softmax(wide, axis), rtol=1e-5)
-    assert run("Softmax", np.ones((0, 3), np.float32)).shape == (0, 3)
-    assert run("Softmax", np.float32(2), opset=13) == 1
 
 
 def standard(x: Any, axes: Any, epsilon: float = 1e-5) -> Any:
@@ -125,3 +96,124 @@ def test_half_precision_is_computed_in_float32() -> None:
     expected = standard(x, (2,)).astype(np.float16)
     np.testing.assert_allclose(y, expected, rtol=1e-3)  # one unit in the last place
     assert (y != expected).mean() < 0.05
+
+
+def normal(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+# rows of one number, short ones that share a call, and more than a block; counts that do not divide
+@pytest.mark.parametrize(
+    "shape", [(5, 1), (640, 96), (643, 96), (1600, 40), (3, 70000), (90, 1500)]
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, BFLOAT16])
+def test_rows_of_every_length_and_type(shape: Any, dtype: Any) -> None:
+    width = shape[1]
+    given = (normal(*shape), normal(width), normal(width + 1)[1:])
+    x, scale, bias = (one.astype(dtype) for one in given)
+    wide = [one.astype(np.float64) for one in (x, scale, bias)]
+    unit = UNITS[np.dtype(dtype).name]
+    y, mean, inverse = run("LayerNormalization", x, scale, bias, outputs=3, opset=17)
+    assert y.dtype == dtype
+    assert mean.dtype == inverse.dtype == np.float32
+    expected = standard(x, (1,)) * wide[1] + wide[2]
+    np.testing.assert_allclose(y.astype(np.float64), expected, rtol=unit, atol=unit)
+    power = np.sqrt(np.square(wide[0]).mean(axis=1, keepdims=True) + 1e-5)
+    for op, opset in (("RMSNormalization", 23), ("SimplifiedLayerNormalization", 17)):
+        y = run(op, x, scale, opset=opset)
+        expected = wide[0] / power * wide[1]
+        np.testing.assert_allclose(y.astype(np.float64), expected, rtol=unit, atol=unit)
+    own = x.copy()
+    kernel = make_kernel(helper.make_node("LayerNormalization", ["x", "s"], ["y"]), 17)
+    kernel.compute([own, scale], [own])
+    expected = run("LayerNormalization", x, scale, opset=17)
+    assert own.tobytes() == expected.tobytes()
+
+
+def test_a_mean_far_from_zero() -> None:
+    x = normal(200, 768) + np.float32(1000)
+    y = run("LayerNormalization", x, np.ones(768, np.float32), opset=17)
+    np.testing.assert_allclose(y, standard(x, (1,)), atol=2e-3)
+
+
+@pytest.mark.parametrize("types", [(np.float32, np.float16), (np.float16, np.float32)])
+def test_a_scale_of_another_type_decides_the_output(types: Any) -> None:
+    x, scale = normal(30, 200).astype(types[0]), normal(200).astype(types[1])
+    wide = x.astype(np.float64)
+    expected = wide / np.sqrt(np.square(wide).mean(axis=1, keepdims=True) + 1e-5)
+    expected *= scale.astype(np.float64)
+    for op, opset in (("RMSNormalization", 23), ("SimplifiedLayerNormalization", 17)):
+        y = run(op, x, scale, opset=opset)
+        assert y.dtype == types[1]
+        np.testing.assert_allclose(y, expected, rtol=2e-3, atol=1e-4)
+    ours, theirs = by_both("SimplifiedLayerNormalization", x, scale, outputs=2)
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
+
+
+def test_layer_normalization_as_onnxruntime() -> None:
+    for scale, bias in (((5,), (5,)), ((4, 5), None), ((1, 5), (4, 1)), ((1,), (1,))):
+        lines = [normal(*one) for one in (scale, bias) if one is not None]
+        ours, theirs = by_both("LayerNormalization", X, *lines, axis=1)
+        np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-4, atol=1e-5)
+    own_rows = normal(3, 1, 5)
+    y = run("LayerNormalization", X, own_rows, own_rows, opset=17)
+    np.testing.assert_allclose(y, standard(X, (2,)) * own_rows + own_rows, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="does not broadcast to X"):
+        run("LayerNormalization", X, normal(4), opset=17)
+    with pytest.raises(ValueError, match="axis 3 does not exist"):
+        run("LayerNormalization", X, normal(5), axis=3, opset=17)
+    y, mean, inverse = run("LayerNormalization", X[:0], normal(5), outputs=3, opset=17)
+    assert (y.shape, mean.shape, inverse.shape) == ((0, 4, 5), (0, 4, 1), (0, 4, 1))
+
+
+@pytest.mark.parametrize("axes", [None, [0, 1, 2, 3], [1, 2, 3], [0], [2], [1, 3], [-1, 0], [3]])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (3, 8, 20, 31)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, BFLOAT16])
+def test_mean_variance_normalization(axes: Any, shape: Any, dtype: Any) -> None:
+    x = (normal(*shape) + 2).astype(dtype)
+    wide, where = x.astype(np.float64), tuple(axes or (0, 2, 3))
+    centered = wide - wide.mean(axis=where, keepdims=True)
+    expected = centered / (np.sqrt(np.square(centered).mean(axis=where, keepdims=True)) + 1e-9)
+    unit = UNITS[np.dtype(dtype).name]
+    attributes = {} if axes is None else {"axes": axes}
+    for opset in (9, 13):
+        y = run("MeanVarianceNormalization", x, opset=opset, **attributes)
+        assert y.dtype == dtype
+        np.testing.assert_allclose(y.astype(np.float64), expected, rtol=unit, atol=unit)
+
+
+def test_mean_variance_of_what_never_changes() -> None:
+    y = run("MeanVarianceNormalization", np.full((2, 3, 40, 50), 7, np.float32), opset=13)
+    assert not y.any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, BFLOAT16])
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize(("shape", "axis"), [((3, 4), -1), ((40, 300), 0), ((3, 50, 60), 1)])
+def test_lp_normalization(dtype: Any, p: int, shape: Any, axis: int) -> None:
+    x = normal(*shape).astype(dtype)
+    x[(0,) * (len(shape) - 1)] = 0
+    wide = x.astype(np.float64)
+    norm = (np.abs(wide) ** p).sum(axis=axis, keepdims=True) ** (1 / p)
+    expected = wide / np.where(norm == 0, 1, norm)
+    unit = UNITS[np.dtype(dtype).name]
+    for opset in (1, 22):
+        y = run("LpNormalization", x, axis=axis, p=p, opset=opset)
+        np.testing.assert_allclose(y.astype(np.float64), expected, rtol=unit, atol=unit)
+    with pytest.raises(ValueError, match="p to be 1 or 2, got 3"):
+        run("LpNormalization", x, p=3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, BFLOAT16])
+@pytest.mark.parametrize("opset", [1, 13])
+def test_local_response_normalization_of_other_types(dtype: Any, opset: int) -> None:
+    x = normal(1, 5, 3).astype(dtype)
+    y = run("LRN", x, size=3, opset=opset)
+    wide = np.pad(np.square(x.astype(np.float64)), ((0, 0), (1, 1), (0, 0)))
+    total = wide[:, :-2] + wide[:, 1:-1] + wide[:, 2:]
+    unit = UNITS[np.dtype(dtype).name]
+    expected = x.astype(np.float64) / (1 + 1e-4 / 3 * total) ** 0.75
+    np.testing.assert_allclose(y.astype(np.float64), expected, rtol=max(unit, 1e-7))
+    assert y.dtype == dtype

@@ -211,3 +211,21 @@ def test_text_has_no_bits() -> None:
     with pytest.raises(ValueError, match="not for strings"):
         run("BitCast", np.array(["a"], object), opset=26, to=TensorProto.INT64)
     assert helper.tensor_dtype_to_np_dtype(TensorProto.INT64).itemsize == np.dtype(object).itemsize
+
+
+@pytest.mark.parametrize("batch_axis", [0, 1])
+@pytest.mark.parametrize("shape", [(40, 30), (30, 40, 2), (9, 70, 80), (3, 5), (20, 0, 2)])
+def test_sequences_turned_round(shape: tuple[int, ...], batch_axis: int) -> None:
+    """Short and long ones, few and many, each against its own slice."""
+    x = np.random.default_rng(0).integers(0, 99, shape)
+    count, steps = shape[batch_axis], shape[1 - batch_axis]
+    lengths = np.random.default_rng(1).integers(0, steps + 1, count)
+    expected = x.copy()
+    for item, length in enumerate(lengths):
+        part = np.moveaxis(expected, batch_axis, 0)[item]
+        part[:length] = part[:length][::-1].copy()
+    options = {"batch_axis": batch_axis, "time_axis": 1 - batch_axis}
+    np.testing.assert_array_equal(run("ReverseSequence", x, lengths, **options), expected)
+    if count:
+        with pytest.raises(ValueError, match="lengths are from 0"):
+            run("ReverseSequence", x, lengths * 0 + steps + 1, **options)

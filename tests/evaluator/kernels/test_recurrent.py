@@ -19,6 +19,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "other": {},
 }
 
+ALL_ACTIVATIONS: dict[str, tuple[float, ...]] = {
+    **dict.fromkeys(("Relu", "Tanh", "Sigmoid", "Softsign", "Softplus"), ()),
+    **dict.fromkeys(("LeakyRelu", "ThresholdedRelu", "Elu"), (0.3,)),
+    **dict.fromkeys(("Affine", "ScaledTanh", "HardSigmoid"), (0.4, 0.2)),
+}
+
 
 def normal(seed: int, *shape: int) -> Any:
     return (np.random.default_rng(seed).standard_normal(shape) * 0.6).astype(np.float32)
@@ -39,7 +45,8 @@ def attributes(op: str, directions: int, variant: str) -> dict[str, Any]:
 @pytest.mark.parametrize("op", GATES)
 def test_as_onnxruntime(op: str, direction: str, variant: str) -> None:
     directions, gates = 1 + (direction == "bidirectional"), GATES[op]
-    for lengths, states in itertools.product((None, np.array([5, 2, 3], np.int32)), (False, True)):
+    choices = (None, np.array([5, 2, 3], np.int32), np.array([4, 0, 1], np.int32))
+    for lengths, states in itertools.product(choices, (False, True)):
         inputs = [
             normal(1, S, B, WIDTH),
             normal(2, directions, gates * H, WIDTH),
@@ -76,6 +83,60 @@ def test_the_batch_first_layout_is_the_other_one_transposed(op: str) -> None:
     other, other_last = run(op, *turned, layout=1, **common)
     np.testing.assert_allclose(other, y.transpose(2, 0, 1, 3), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(other_last, last.swapaxes(0, 1), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ALL_ACTIVATIONS)
+@pytest.mark.parametrize("op", GATES)
+def test_activations_with_their_parameters(op: str, name: str) -> None:
+    count = {"LSTM": 3, "GRU": 2, "RNN": 1}[op] * 2
+    gates, parameters = GATES[op], ALL_ACTIVATIONS[name]
+    given: dict[str, Any] = {
+        key: [value] * count
+        for key, value in zip(("activation_alpha", "activation_beta"), parameters, strict=False)
+    }
+    ours, theirs = by_both(
+        op,
+        *(normal(1, S, B, WIDTH), normal(2, 2, gates * H, WIDTH), normal(3, 2, gates * H, H)),
+        outputs=2,
+        hidden_size=H,
+        direction="bidirectional",
+        activations=[name] * count,
+        clip=3.0,
+        **given,
+    )
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_large_sums_saturate(op: str) -> None:
+    gates = GATES[op]
+    x, w, r = normal(1, S, B, WIDTH), normal(2, 1, gates * H, WIDTH), normal(3, 1, gates * H, H)
+    ours, theirs = by_both(op, x * 1000, w, r, outputs=2, hidden_size=H)
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("position", "value", "words"),
+    [
+        (3, np.zeros((1, 5), np.float32), "B of shape"),
+        (4, np.array([6, 1, 1], np.int32), "from 0 to 5"),
+        (4, np.array([-1, 1, 1], np.int32), "from 0 to 5"),
+        (4, np.array([1], np.int32), "sequence_lens of shape"),
+        (5, np.zeros((1, 1, H), np.float32), "initial_h of shape"),
+        (6, np.zeros((B, H), np.float32), "initial_c of shape"),
+        (7, np.zeros((1, H), np.float32), "P of shape"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_named(position: int, value: Any, words: str) -> None:
+    inputs: list[Any] = [
+        *(normal(1, S, B, WIDTH), normal(2, 1, 4 * H, WIDTH), normal(3, 1, 4 * H, H)),
+        *[None] * 5,
+    ]
+    inputs[position] = value
+    with pytest.raises(ValueError, match=words):
+        run("LSTM", *inputs, hidden_size=H)
 
 
 def test_half_precision_is_rounded_once_at_the_end() -> None:

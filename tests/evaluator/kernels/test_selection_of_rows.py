@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import hypothesis.strategies as st
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from onnx_notebook_profiler.evaluator.kernels._integer_product import integer_product
 from tests.evaluator.kernels.harness import run
+
+KINDS = [np.float16, np.float32, np.float64, np.int64, np.uint8, ml_dtypes.bfloat16]
 
 
 def topk(x: Any, k: int, largest: int) -> tuple[list[Any], list[int]]:
@@ -26,16 +29,30 @@ def topk(x: Any, k: int, largest: int) -> tuple[list[Any], list[int]]:
 @given(st.data())
 def test_topk(data: Any) -> None:
     n = data.draw(st.integers(1, 90))
-    kind = data.draw(st.sampled_from([np.float32, np.int64, np.uint8]))
+    kind = np.dtype(data.draw(st.sampled_from(KINDS)))
     x = np.array(data.draw(st.lists(st.integers(0, 9), min_size=n, max_size=n)), kind)
-    if kind is np.float32 and data.draw(st.booleans()):
-        x[data.draw(st.integers(0, n - 1))] = np.nan
-        x[data.draw(st.integers(0, n - 1))] = np.inf
+    if kind.kind not in "iu":
+        for place in data.draw(st.lists(st.integers(0, n - 1), max_size=n)):
+            x[place] = data.draw(st.sampled_from([np.nan, np.inf, -np.inf, -0.0]))
     k, largest = data.draw(st.integers(0, n)), data.draw(st.integers(0, 1))
     values, places = run("TopK", x[None], np.array([k]), outputs=2, largest=largest)
     expected, order = topk(x, k, largest)
     assert places[0].tolist() == order
-    np.testing.assert_array_equal(values[0], np.array(expected, kind))
+    expected_values = np.array(expected, kind)
+    if kind.kind == "V":
+        values, expected_values = values.astype(np.float32), expected_values.astype(np.float32)
+    np.testing.assert_array_equal(values[0], expected_values)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("k", [1, 60, 75, 99])
+def test_topk_reaches_into_many_missing_numbers(k: int, largest: int) -> None:
+    x = np.random.default_rng(0).permutation(100).astype(np.float32)
+    x[::3] = np.nan
+    values, places = run("TopK", x, np.array([k]), outputs=2, largest=largest)
+    expected, order = topk(x, k, largest)
+    assert places.tolist() == order
+    np.testing.assert_array_equal(values, np.array(expected, np.float32))
 
 
 def test_topk_along_another_axis_and_before_opset_10() -> None:
