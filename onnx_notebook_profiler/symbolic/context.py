@@ -43,6 +43,7 @@ from onnx_notebook_profiler.symbolic.shapes import (
 )
 from onnx_notebook_profiler.symbolic.tags import Tag, tag_values
 from onnx_notebook_profiler.symbolic.value_bytes import numpy_bytes, stored_bytes
+from onnx_notebook_profiler.symbolic.work import ModelWork, WorkTotals, count_work
 
 __all__ = [
     "NODE_MEMORY_ALREADY_ALLOCATED_BYTES_KEY",
@@ -142,6 +143,7 @@ class ComputeContext:
         self._missing: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.unknown: tuple[Unknown, ...] = ()
         """Values of unknown size, in the order of the nodes: no total holds them."""
+        self._work: ModelWork | None = None
 
     # analysis
 
@@ -438,6 +440,25 @@ class ComputeContext:
         missing = self._missing.copy()
         missing[list(self.body_nodes)] = True
         return missing
+
+    @property
+    def work(self) -> ModelWork:
+        """MACs, FLOPs, bytes read and written of each node; see :mod:`onnx_notebook_profiler.symbolic.work`."""
+        if self._work is None:
+            if self._plan is None:
+                return ModelWork.of((), ())
+            operators = [operator for _, operator in self.labels]
+            self._work = count_work(self._plan, self._types, operators, self.dims)
+        return self._work
+
+    def work_totals(self, sizes: Sizes | None = None, /, **dims: Any) -> WorkTotals:
+        """What :attr:`work` adds up to at one size, for the model and for each operator.
+
+        Raises:
+            SizeError: As :meth:`totals`; or a size is an array.
+        """
+        given: dict[str, Any] = {**(sizes or {}), **dims}
+        return self.work.totals(given)
 
     @property
     def body_nodes(self) -> tuple[int, ...]:
