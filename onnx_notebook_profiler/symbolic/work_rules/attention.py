@@ -50,10 +50,10 @@ def _attention(node: PricedNode) -> Work:
         keys = k[2]
     else:
         batch, queries, width = node.shape(0, 3)
-        count = Expr.constant(int(node.attribute("qhead_count", 0)))
-        groups = int(node.attribute("kvhead_count", 0))
+        count = Expr.constant(int(node.attribute("q_num_heads", 0)))
+        groups = int(node.attribute("kv_num_heads", 0))
         if not groups:
-            raise UnknownWork("kvhead_count is missing")
+            raise UnknownWork("kv_num_heads is missing")
         widths = width, v[2] * count // groups
         keys = k[1]
     if node.has(4):
@@ -184,7 +184,7 @@ def _group_query(node: PricedNode) -> Work:
 
     Where the size of the present cache is unknown, it is that of the past and the new keys.
     """
-    count, groups = head_count(node), head_count(node, "kvhead_count")
+    count, groups = head_count(node), head_count(node, "kv_num_heads")
     batch, queries, hidden = node.shape(0, 3)
     width = hidden if node.has(1) else hidden * count // (count + 2 * groups)
     keys = _cached_keys(node, queries)

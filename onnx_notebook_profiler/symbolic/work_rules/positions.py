@@ -20,11 +20,11 @@ def _linear_attention(node: PricedNode) -> Work:
     each number of the state, and exp of what is given; the scale one for each output element.
     """
     batch, steps, _ = node.shape(0, 3)
-    groups = head_count(node, "kvhead_count")
+    groups = head_count(node, "kv_num_heads")
     value_width = node.shape(2, 3)[2]
     state = node.shape(1, 3)[2] * value_width // groups
     kind = str(node.attribute("update_rule", "gated_delta"))
-    queries = head_count(node, "qhead_count")
+    queries = head_count(node, "q_num_heads")
     readers = max(queries, groups)
     read = state * readers // groups
     places = batch * steps
