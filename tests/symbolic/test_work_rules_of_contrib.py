@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.symbolic.work_models import Case, assert_counts, declared_work, numbers, one_node
+from tests.symbolic.work_models import Case, assert_counts
 
 MS: dict[str, Any] = {"domain": "com.microsoft"}
 ML: dict[str, Any] = {"domain": "ai.onnx.ml"}
@@ -163,7 +163,7 @@ LATER: list[Case] = [
      {**MS, "max_distance": 128}, 0, 15 * 13),
 ]  # fmt: skip
 
-DECLARED: list[Case] = [
+REDUCED: list[Case] = [
     # 6 dequantised and added, 2 divided and quantised
     ("QLinearReduceMean", [U23, *_POINT, *_POINT], ["uint8[2,1]"], {**MS, "axes": [1]}, 0, 30),
     # 100 dequantised; 16 windows: 4 sums, a division, quantised
@@ -175,17 +175,10 @@ DECLARED: list[Case] = [
      [np.array(3), np.array(8), np.array(16), np.array(0.0, np.float32),
       np.array(8.0, np.float32)], ["float[5,3]"], {}, 0, 60),
 ]  # fmt: skip
-"""Counted at the sizes that the model declares, whatever the shape engine says."""
 
-CASES = [*FUSED, *QUANTIZED, *ATTENTION, *RARER]
+CASES = [*FUSED, *QUANTIZED, *ATTENTION, *RARER, *LATER, *REDUCED]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
 def test_a_node_is_counted_as_by_hand(case: Case) -> None:
     assert_counts(case)
-
-
-@pytest.mark.parametrize("case", [*DECLARED, *LATER], ids=lambda case: case[0])
-def test_a_node_with_declared_sizes_is_counted_as_by_hand(case: Case) -> None:
-    op, inputs, outputs, options, macs, flops = case
-    assert numbers(declared_work(one_node(op, inputs, outputs, **options))[0])[:2] == (macs, flops)
