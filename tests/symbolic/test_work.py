@@ -115,6 +115,15 @@ def test_an_input_that_is_given_twice_is_read_once() -> None:
         ("GatherElements", ["float[9,4]", "int64[2,4]"], ["float[2,4]"], {}, 96, 32),
         ("GatherND", ["float[9,4]", "int64[3,2]"], ["float[3]"], {}, 12 + 48, 12),
         ("Slice", ["float[9,4]", np.array([1]), np.array([3])], ["float[2,4]"], {}, 48, 32),
+        # 64 numbers of 4 bits, 2 indices, 10 scales
+        (
+            "GatherBlockQuantized",
+            ["uint8[10,16]", "int64[2]", "float[10,1]"],
+            ["float[2,32]"],
+            {"domain": "com.microsoft", "block_size": 32},
+            32 + 16 + 40,
+            256,
+        ),
         # all of it
         ("Transpose", ["float[9,4]"], ["float[4,9]"], {}, 144, 144),
         ("Expand", ["float[1,4]", np.array([9, 4])], ["float[9,4]"], {}, 32, 144),

@@ -10,9 +10,9 @@ import dataclasses
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.work_rules.costs import cost
 from onnx_notebook_profiler.symbolic.work_rules.priced_node import PricedNode, UnknownWork
-from onnx_notebook_profiler.symbolic.work_rules.registry import MS, ZERO, Work, flops, macs, rule
+from onnx_notebook_profiler.symbolic.work_rules.registry import MS, ZERO, Work, macs, rule
 
-__all__: list[str] = []
+__all__ = ["head_count"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,36 +62,97 @@ def _attention(node: PricedNode) -> Work:
     return macs(*_core(node, _Heads(batch, count, queries, keys, *widths), masks))
 
 
-def _num_heads(node: PricedNode, name: str = "num_heads") -> int:
+def head_count(node: PricedNode, name: str = "num_heads") -> int:
+    """The number of heads that an attribute gives."""
     count = int(node.attribute(name, 0))
     if count < 1:
         raise UnknownWork(f"{name} is missing")
     return count
 
 
-@rule("Attention", domain=MS)
-def _contrib_attention(node: PricedNode) -> Work:
-    """The projection of the input by the weights and its bias, then as Attention over the past and the new keys."""
-    batch, queries, _ = node.shape(0, 3)
-    projected = node.shape(1, 2)[1]
+def _projected(node: PricedNode, sizes: tuple[Expr, Expr], past: int, masks: int) -> Work:
+    """Queries, keys and values of an input by weights [I, 3 H D], for *sizes* of batch and queries."""
+    batch, queries = sizes
+    columns = node.shape(1, 2)[1]
     widths: list[int] = node.attribute("qkv_hidden_sizes") or []
     width, value_width = (
         (Expr.constant(widths[0]), Expr.constant(widths[2]))
         if len(widths) == 3
-        else (projected // 3, projected // 3)
+        else (columns // 3, columns // 3)
     )
-    keys = queries + (node.shape(4, 5)[3] if node.has(4) else 0)
-    masks = node.has(3) + node.has(5) + bool(node.attribute("unidirectional", 0))
-    heads = _Heads(batch, ZERO + _num_heads(node), queries, keys, width, value_width)
+    keys = queries + (node.shape(past, 5)[3] if past and node.has(past) else 0)
+    heads = _Heads(batch, ZERO + head_count(node), queries, keys, width, value_width)
     core, extra = _core(node, heads, masks)
-    bias = batch * queries * projected if node.has(2) else ZERO
-    return macs(core + node.size(0) * projected, extra + bias)
+    rows = Expr.product(node.shape(0)[:-1])
+    bias = rows * columns if node.has(2) else ZERO
+    return macs(core + node.size(0) * columns, extra + bias)
+
+
+@rule("Attention", domain=MS)
+def _contrib_attention(node: PricedNode) -> Work:
+    """The projection of the input by the weights and its bias, then as Attention over the past and the new keys."""
+    batch, queries, _ = node.shape(0, 3)
+    masks = node.has(3) + node.has(5) + bool(node.attribute("unidirectional", 0))
+    return _projected(node, (batch, queries), 4, masks)
+
+
+@rule("QAttention", domain=MS)
+def _quantised_attention(node: PricedNode) -> Work:
+    """As com.microsoft's Attention; zero points subtracted from input and weights, and what is projected scaled."""
+    batch, queries, _ = node.shape(0, 3)
+    masks = node.has(5) + bool(node.attribute("unidirectional", 0))
+    work = _projected(node, (batch, queries), 8, masks)
+    points = node.size(0) * int(node.has(6)) + node.size(1) * int(node.has(7))
+    assert work.flops is not None
+    return Work(work.macs, work.flops + points + batch * queries * node.shape(1)[1])
+
+
+@rule("PackedAttention", domain=MS)
+def _packed_attention(node: PricedNode) -> Work:
+    """As com.microsoft's Attention, each item as long as the longest; only the tokens that are there are projected."""
+    batch, queries = node.shape(3, 2)
+    return _projected(node, (batch, queries), 0, int(node.has(5)))
+
+
+@rule("PackedMultiHeadAttention", domain=MS)
+def _packed_multi_head(node: PricedNode) -> Work:
+    """As MultiHeadAttention, each item as long as the longest; the bias is added to the tokens that are there."""
+    query, count = node.shape(0), head_count(node)
+    batch, queries = node.shape(4, 2)
+    packed = len(query) == 4
+    width = query[1] * query[3] if packed else query[1]
+    value_width = width if packed else node.shape(2, 2)[1]
+    heads = _Heads(batch, ZERO + count, queries, queries, width, value_width)
+    core, extra = _core(node, heads, int(node.has(6)))
+    bias = query[0] * (width * 2 + value_width) if node.has(3) else ZERO
+    return macs(core, extra + bias)
+
+
+@rule("DecoderMaskedMultiHeadAttention", domain=MS)
+def _decoder_attention(node: PricedNode) -> Work:
+    """As MultiHeadAttention for one query, over all places of the cache."""
+    batch, queries, width = node.shape(0, 3)
+    count = head_count(node)
+    fresh = width
+    if not node.has(1):
+        fresh = width = width // 3
+    value_width = width
+    if node.has(1) and len(node.shape(1)) == 4:
+        keys, fresh = node.shape(1)[2], ZERO
+        value_width = node.shape(2, 4)[3] * count
+    else:
+        shared = bool(node.attribute("past_present_share_buffer", 0))
+        keys = node.shape(5, 4)[2] + int(not shared) if node.has(5) else queries
+    heads = _Heads(batch, ZERO + count, queries, keys, width, value_width)
+    core, extra = _core(node, heads, node.has(3) + node.has(4))
+    bias = batch * (width + fresh * 2) if node.has(10) else ZERO
+    return macs(core, extra + bias)
 
 
 @rule("MultiHeadAttention", domain=MS)
 def _multi_head(node: PricedNode) -> Work:
     """As Attention, and the bias of queries, keys and values where there is one."""
-    query, count = node.shape(0), _num_heads(node)
+    query, count = node.shape(0), head_count(node)
     fresh: Expr = ZERO
     if len(query) == 5:
         batch, queries = query[:2]
@@ -123,7 +184,7 @@ def _group_query(node: PricedNode) -> Work:
 
     Where the size of the present cache is unknown, it is that of the past and the new keys.
     """
-    count, groups = _num_heads(node), _num_heads(node, "kv_num_heads")
+    count, groups = head_count(node), head_count(node, "kv_num_heads")
     batch, queries, hidden = node.shape(0, 3)
     width = hidden if node.has(1) else hidden * count // (count + 2 * groups)
     keys = _cached_keys(node, queries)
@@ -140,40 +201,3 @@ def _cached_keys(node: PricedNode, queries: Expr) -> Expr:
     if present is not None and len(present.shape) == 4:
         return present.shape[2]
     return queries + (node.shape(3, 4)[2] if node.has(3) else 0)
-
-
-@rule("LinearAttention")
-def _linear_attention(node: PricedNode) -> Work:
-    """For each step and head, d_k d_v MACs to add k v to the state, and as many for each query head to read it.
-
-    The delta rule takes as many again to find what the state holds for k, and 2 d_v FLOPs; a decay takes one FLOP for
-    each number of the state, and exp of what is given; the scale one for each output element.
-    """
-    batch, steps, query_width = node.shape(0, 3)
-    groups = _num_heads(node, "kv_num_heads")
-    value_width = node.shape(2, 3)[2]
-    state = node.shape(1, 3)[2] * value_width // groups
-    kind = str(node.attribute("update_rule", "gated_delta"))
-    queries = _num_heads(node, "q_num_heads")
-    read = query_width * value_width // groups
-    places = batch * steps
-    extra = places * (value_width // groups * queries)
-    if "gated" in kind:
-        extra = extra + places * state + node.size(4) * cost("Exp")
-    if "delta" in kind:
-        extra = extra + places * value_width * 2
-    return macs(places * (state * (2 if "delta" in kind else 1) + read), extra)
-
-
-@rule("RotaryEmbedding", domain=MS)
-@rule("RotaryEmbedding")
-def _rotary(node: PricedNode) -> Work:
-    """3 for each element that is turned."""
-    turned = int(node.attribute("rotary_embedding_dim", 0))
-    if not turned:
-        return flops(node.size(0) * cost("rotate"))
-    shape = node.shape(0)
-    places = (
-        Expr.product(shape[:-1]) if len(shape) == 4 else Expr.product(shape[:2]) * _num_heads(node)
-    )
-    return flops(places * turned * cost("rotate"))

@@ -78,6 +78,7 @@ def _deform_conv(node: PricedNode) -> Work:
     return macs(node.made * _taps(node), _after(node, 3) + sampled * each + node.size(2))
 
 
+@rule("CausalConvWithState", domain=MS)
 @rule("CausalConvWithState")
 def _causal_conv(node: PricedNode) -> Work:
     """A MAC for each tap and output element; one FLOP for the bias, the activation's cost."""

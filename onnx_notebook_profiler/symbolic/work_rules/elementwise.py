@@ -40,6 +40,20 @@ def _variadic(node: PricedNode) -> Work:
     return flops(node.made * count)
 
 
+@rule("SwiGLU", domain=MS)
+def _clamped_swiglu(node: PricedNode) -> Work:
+    """As SwiGLU for each output element; one more for beta, 3 to clamp both halves."""
+    clamps = 3 if node.attribute("limit", 0.0) else 0
+    shift = 1 if node.attribute("activation_beta", 0.0) else 0
+    return flops(node.made * (cost("SwiGLU") + shift + clamps))
+
+
+@rule("ScaledSiLU", domain=MS)
+def _scaled_silu(node: PricedNode) -> Work:
+    """The cost of Swish for each element."""
+    return flops(node.made * cost("Swish"))
+
+
 @rule("BiasAdd", "BiasDropout", domain=MS)
 def _bias_add(node: PricedNode) -> Work:
     """One sum for each output element and each input beyond the first (bias, skip)."""

@@ -76,6 +76,14 @@ def _matmul_nbits(node: PricedNode) -> Work:
     return macs(node.made * depth, extra)
 
 
+@rule("MatMulBnb4", domain=MS)
+def _matmul_bnb4(node: PricedNode) -> Work:
+    """K MACs for each output element, and every weight scaled once."""
+    depth, columns = int(node.attribute("K", 0)), int(node.attribute("N", 0))
+    summed = depth if node.attribute("transB", 1) else columns
+    return macs(node.made * summed, ZERO + depth * columns)
+
+
 @rule("MatMulInteger16", domain=MS)
 @rule("MatMulInteger")
 def _matmul_integer(node: PricedNode) -> Work:

@@ -55,12 +55,22 @@ def _picked(node: PricedNode) -> Expr:
     return _bytes(node.output()) + node.bytes_of(node.node.input[1:])
 
 
-@reads("EmbedLayerNormalization", domain=MS)
+@reads("EmbedLayerNormalization", "QEmbedLayerNormalization", domain=MS)
 def _embedded(node: PricedNode) -> Expr:
     """A row of each embedding for each place, and the other inputs whole."""
     tables = [position for position in (2, 3, 4) if node.has(position)]
+    width = node.output().shape[-1]
+    places = node.size(0)
     rest = [name for position, name in enumerate(node.node.input) if position not in tables]
-    return _bytes(node.output()) * len(tables) + node.bytes_of(rest)
+    rows = (ValueType(node.input(table).data_type, (places, width)) for table in tables)
+    return Expr.sum(map(_bytes, rows)) + node.bytes_of(rest)
+
+
+@reads("GatherBlockQuantized", domain=MS)
+def _picked_packed(node: PricedNode) -> Expr:
+    """The bits of what is taken, and the other inputs whole."""
+    taken = (node.made * int(node.attribute("bits", 4)) + 7) // 8
+    return taken + node.bytes_of(node.node.input[1:])
 
 
 @reads("Shape", "Size", "EyeLike", "RandomNormalLike", "RandomUniformLike")

@@ -64,6 +64,15 @@ def _group(node: PricedNode) -> Work:
     return flops(node.size(0) * (_CENTRED + 2) + groups * _CENTRED_ROW)
 
 
+@rule("GroupNorm", "SkipGroupNorm", domain=MS)
+def _contrib_group(node: PricedNode) -> Work:
+    """The sums with skip and bias, then as GroupNormalization, and sigmoid's cost for SiLU."""
+    each = node.has(3) + node.has(4) + _CENTRED + 2
+    each += cost("Sigmoid") if node.attribute("activation", 0) else 0
+    groups = node.shape(0)[0] * int(node.attribute("groups", 1))
+    return flops(node.made * each + groups * _CENTRED_ROW)
+
+
 @rule("MeanVarianceNormalization")
 def _mean_variance(node: PricedNode) -> Work:
     """For each element 5 to centre and divide; 5 for each mean."""
@@ -106,5 +115,16 @@ def _skip_rms(node: PricedNode) -> Work:
 @rule("EmbedLayerNormalization", domain=MS)
 def _embed_layer(node: PricedNode) -> Work:
     """The sum of the two or three embeddings, then as LayerNormalization."""
+    return flops(_embedded(node))
+
+
+@rule("QEmbedLayerNormalization", domain=MS)
+def _quantised_embed_layer(node: PricedNode) -> Work:
+    """Each embedding dequantised where it is taken, then as EmbedLayerNormalization."""
+    tables = 2 + node.has(1)
+    return flops(_embedded(node) + node.made * tables * cost("dequantise"))
+
+
+def _embedded(node: PricedNode) -> Expr:
     each = 1 + node.has(1) + _CENTRED + 2
-    return flops(node.made * each + node.size(0) * _CENTRED_ROW)
+    return node.made * each + node.size(0) * _CENTRED_ROW

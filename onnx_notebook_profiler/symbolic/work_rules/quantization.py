@@ -27,6 +27,12 @@ def _dequantize(node: PricedNode) -> Work:
     return flops(node.size(0) * (_FROM if node.has(2) else _FROM - 1))
 
 
+@rule("GatherBlockQuantized", domain=MS)
+def _gather_quantized(node: PricedNode) -> Work:
+    """The cost of dequantise for each output element."""
+    return flops(node.made * _FROM)
+
+
 @rule("DynamicQuantizeLinear")
 def _dynamic_quantize(node: PricedNode) -> Work:
     """Minimum, maximum and the cost of quantise for each element."""

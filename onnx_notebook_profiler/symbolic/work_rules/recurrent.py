@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnx_notebook_profiler.symbolic.expression import Expr
-from onnx_notebook_profiler.symbolic.work_rules.costs import activation_flops
+from onnx_notebook_profiler.symbolic.work_rules.costs import activation_flops, cost
 from onnx_notebook_profiler.symbolic.work_rules.priced_node import PricedNode
-from onnx_notebook_profiler.symbolic.work_rules.registry import ZERO, Work, macs, rule
+from onnx_notebook_profiler.symbolic.work_rules.registry import MS, ZERO, Work, macs, rule
 
 __all__: list[str] = []
 
@@ -60,3 +60,16 @@ def _lstm(node: PricedNode) -> Work:
     each = 4 + 4 + _each(node, ["Sigmoid", "Tanh", "Tanh"], [3, 1, 1])
     peepholes = steps * node.size(7) if node.has(7) else ZERO
     return macs(_products(node, steps) + peepholes, _bias(node, steps) + cells * each)
+
+
+@rule("DynamicQuantizeLSTM", domain=MS)
+def _quantised_lstm(node: PricedNode) -> Work:
+    """As LSTM; X and each state quantised by their extremes, and both products scaled."""
+    steps = Expr.product(node.shape(0, 3)[:2])
+    directions, hidden, _ = node.shape(2, 3)
+    cells = steps * directions * hidden
+    each = 4 + 4 + 2 * 4 + _each(node, ["Sigmoid", "Tanh", "Tanh"], [3, 1, 1])
+    peepholes = steps * node.size(7) if node.has(7) else ZERO
+    quantised = (node.size(0) * directions + cells) * (2 + cost("quantise"))
+    extra = _bias(node, steps) + cells * each + quantised
+    return macs(_products(node, steps) + peepholes, extra)

@@ -24,6 +24,7 @@ WITHOUT_RULE: Final[Mapping[tuple[str, str], str]] = {
     **dict.fromkeys([("", "StringSplit"), ("", "TfIdfVectorizer"), (MS, "Tokenizer")], _TEXT),
     **dict.fromkeys([("", "MaxRoiPool"), ("", "Multinomial"), ("", "NonMaxSuppression")], _DATA),
     (MS, "BifurcationDetector"): _DATA,
+    (MS, "NGramRepeatBlock"): _DATA,
     (MS, "MurmurHash3"): _HASH,
     **dict.fromkeys(
         [("ai.onnx.ml", name) for name in ("CastMap", "DictVectorizer", "ZipMap")], _MAP
