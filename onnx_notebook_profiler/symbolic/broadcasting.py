@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from onnx_notebook_profiler.symbolic.atoms import Operation
 from onnx_notebook_profiler.symbolic.expression import Expr, broadcast
+from onnx_notebook_profiler.symbolic.limits import Limit, note
 from onnx_notebook_profiler.symbolic.operations import Op
 
 __all__ = ["together"]
@@ -41,23 +42,31 @@ def _pair(left: Expr, right: Expr) -> Expr:
         return right
     if left.is_constant != right.is_constant:
         # Where one is a number above 1, or 0, the model runs at no other result.
-        return left if left.is_constant else right
+        number, size = (left, right) if left.is_constant else (right, left)
+        note(Limit(size, "1 or", number.value))
+        return number
     both = broadcast(left, right)
-    if _is_capped(right, left):
-        return left
-    return right if _is_capped(left, right) else both
+    for size, whole in ((right, left), (left, right)):
+        cap = _cap(size, whole)
+        if cap is not None:
+            if cap > 1:
+                note(Limit(whole, "at most", cap))
+            return whole
+    return both
 
 
-def _is_capped(size: Expr, whole: Expr) -> bool:
-    """True where *size* is the minimum of *whole* and numbers above 0, as the slice of a table is.
+def _cap(size: Expr, whole: Expr) -> int | None:
+    """The least number of the minimum that *size* is of *whole* and numbers above 0, as the slice of a table is.
 
-    Together they are *whole*; beyond the cap the model cannot run.
+    Together they are *whole*; beyond the cap the model cannot run. None for any other size.
     """
     (monomial, factor), *more = size.terms.items() or (((), 0),)
     if more or factor != 1 or len(monomial) != 1:
-        return False
+        return None
     atom, power = monomial[0]
     if not isinstance(atom, Operation) or atom.op is not Op.MIN or power != 1:
-        return False
+        return None
     caps = [arg for arg in atom.args if arg != whole]
-    return len(caps) < len(atom.args) and all(cap.is_constant and cap.value > 0 for cap in caps)
+    if len(caps) == len(atom.args) or not all(cap.is_constant and cap.value > 0 for cap in caps):
+        return None
+    return min(cap.value for cap in caps)

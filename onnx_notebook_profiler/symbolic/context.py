@@ -31,6 +31,7 @@ from onnx_notebook_profiler.symbolic.dims import InputDims, read_dims
 from onnx_notebook_profiler.symbolic.evaluation import CompiledForms
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.inverse import feasible, largest
+from onnx_notebook_profiler.symbolic.limits import Limit
 from onnx_notebook_profiler.symbolic.peak import Peak
 from onnx_notebook_profiler.symbolic.ranges import check_ranges
 from onnx_notebook_profiler.symbolic.scratch import scratch_bytes
@@ -294,6 +295,11 @@ class ComputeContext:
         return self._inferred.data_dims
 
     @property
+    def limits(self) -> tuple[Limit, ...]:
+        """What has to hold for the model to run: a table's end, sizes that must agree with a number."""
+        return self._inferred.limits
+
+    @property
     def author_dims(self) -> Mapping[str, str]:
         """What the model calls a dimension that had to be renamed, because its name is missing or cannot be read."""
         return self._input_dims.author_texts
@@ -384,7 +390,7 @@ class ComputeContext:
         Raises:
             SizeError: A size is missing or wrong, *budget* is no amount of memory, or every size fits.
         """
-        return largest(self.peak, self.dims, dim, budget, {**(sizes or {}), **others})
+        return largest(self.peak, self.dims, dim, budget, {**(sizes or {}), **others}, self.limits)
 
     def feasible(
         self, grid: Mapping[str, Iterable[int]], budget: Budget, /, **others: int
@@ -397,7 +403,7 @@ class ComputeContext:
         Raises:
             SizeError: As :meth:`largest`.
         """
-        return feasible(self.peak, self.dims, grid, budget, others)
+        return feasible(self.peak, self.dims, grid, budget, others, self.limits)
 
     def bounds(self, ranges: Mapping[str, Any] | None = None, /, **dims: Any) -> Bounds:
         """Bytes that each node's total is never below and never above while the sizes lie in ranges.

@@ -22,6 +22,7 @@ from onnx_notebook_profiler.symbolic.content_rules import content_of_results
 from onnx_notebook_profiler.symbolic.engine_sizes import EngineSizes
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.items import Items, Maps
+from onnx_notebook_profiler.symbolic.limits import noting
 from onnx_notebook_profiler.symbolic.rules.registry import find_rule
 from onnx_notebook_profiler.symbolic.shape_call import Call, Undecided
 from onnx_notebook_profiler.symbolic.value_types import Inferred, UnknownSize, ValueType
@@ -102,10 +103,11 @@ class Inference:
             for node in graph:
                 for output in node.outputs:
                     self.forget(output)
-            for index, (node, proto) in enumerate(zip(graph, protos, strict=True)):
-                domain = "" if node.domain == "ai.onnx" else node.domain
-                self._node(context, Call(self, index, node, proto, opsets.get(domain, 1)))
-            return Inferred(self._types(graph), self.sizes.data_dims, self._bodies)
+            with noting() as limits:
+                for index, (node, proto) in enumerate(zip(graph, protos, strict=True)):
+                    domain = "" if node.domain == "ai.onnx" else node.domain
+                    self._node(context, Call(self, index, node, proto, opsets.get(domain, 1)))
+            return Inferred(self._types(graph), self.sizes.data_dims, self._bodies, tuple(limits))
         finally:
             self._bodies, self.opsets, self.sizes.data_dims = outer
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from onnx_notebook_profiler.errors import SizeError
 from onnx_notebook_profiler.symbolic.budget import Budget, parse_bytes
 from onnx_notebook_profiler.symbolic.expression import Expr
+from onnx_notebook_profiler.symbolic.limits import Limit, allowed
 from onnx_notebook_profiler.symbolic.peak import Peak
 from onnx_notebook_profiler.symbolic.ranges import bounds, grows, is_never_negative, shifted
 from onnx_notebook_profiler.symbolic.sizes import check_sizes
@@ -23,7 +24,12 @@ _MAX_GRID = 20_000_000
 
 
 def largest(
-    peak: Peak, dims: Sequence[str], dim: str, budget: Budget, others: Mapping[str, int]
+    peak: Peak,
+    dims: Sequence[str],
+    dim: str,
+    budget: Budget,
+    others: Mapping[str, int],
+    limits: Sequence[Limit] = (),
 ) -> int:
     """The greatest size of *dim*, 1 or more, at which the peak is within *budget*; 0 where none fits.
 
@@ -38,8 +44,10 @@ def largest(
     at = {dim: 1, **others}
 
     def fits(size: int) -> bool:
+        sizes = {**at, dim: size}
         try:
-            return int(peak.evaluate({**at, dim: size})) <= limit
+            within = int(peak.evaluate(sizes)) <= limit
+            return within and bool(allowed(limits, tuple(dims), sizes))
         except SizeError:
             return False
 
@@ -47,6 +55,11 @@ def largest(
         piece.bytes.substitute(dict(others)) for piece in peak.within({dim: (1, None)}).pieces
     ]
     beyond = _too_large_from(rivals, dim, limit)
+    for one in limits:
+        size = one.size.substitute(dict(others))
+        if one.kind == "at most" and size.symbols == {dim}:
+            end = _too_large_from([size], dim, one.number)
+            beyond = end if beyond is None or (end is not None and end < beyond) else beyond
     if beyond is None:
         if not any(dim in rival.symbols for rival in rivals) and not fits(1):
             return 0
@@ -111,6 +124,7 @@ def feasible(
     grid: Mapping[str, Iterable[int]],
     budget: Budget,
     others: Mapping[str, int],
+    limits: Sequence[Limit] = (),
 ) -> npt.NDArray[np.bool_]:
     """Whether the peak is within *budget* at each combination of sizes; an axis for each dimension of *grid*, in order.
 
@@ -136,15 +150,17 @@ def feasible(
         return np.zeros(shape, np.bool_)
     mesh = np.meshgrid(*axes.values(), indexing="ij")
     flat = {name: part.reshape(-1) for name, part in zip(axes, mesh, strict=True)}
+    runs = np.broadcast_to(allowed(limits, tuple(dims), {**others, **flat}), math.prod(shape))
     try:
-        return np.asarray(peak.over({**others, **flat}).bytes <= limit).reshape(shape)
+        within = peak.over({**others, **flat}).bytes <= limit
+        return np.asarray(within & runs).reshape(shape)
     except SizeError:
         pass  # some combination is impossible: look at each by itself
     result = np.zeros(math.prod(shape), np.bool_)
     for number in range(len(result)):
         try:
             at = {name: int(part[number]) for name, part in flat.items()}
-            result[number] = peak.evaluate({**others, **at}) <= limit
+            result[number] = runs[number] and peak.evaluate({**others, **at}) <= limit
         except SizeError:
             continue
     return result.reshape(shape)

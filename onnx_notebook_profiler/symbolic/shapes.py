@@ -50,7 +50,8 @@ def infer_types(model: LoadedModel, dims: InputDims) -> Inferred:
     types = {**found.types, **missing}
     if missing:
         types |= _known_by_others(model, dims, sizes, skeleton, missing)
-    return dataclasses.replace(found, types=types)
+    limits = (limit for limit in found.limits if limit.size.symbols <= {*dims.names})
+    return dataclasses.replace(found, types=types, limits=tuple(limits))
 
 
 def _infer(

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from onnx_notebook_profiler.symbolic.expression import Expr
+from onnx_notebook_profiler.symbolic.limits import Limit
 
 __all__ = ["DataDim", "Inferred", "UnknownSize", "ValueType"]
 
@@ -55,3 +56,5 @@ class Inferred:
     """By name: the dimensions of this graph that only data decides, those of its bodies left out."""
     bodies: Mapping[tuple[int, str], Inferred]
     """By index of the node and name of the body, as in the plan; in a loop's body, what holds in every iteration."""
+    limits: tuple[Limit, ...] = ()
+    """What has to hold for the graph to run, that of its bodies left out."""
