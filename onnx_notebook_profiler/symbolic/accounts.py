@@ -72,7 +72,7 @@ class _Ledger:
         if charge.nbytes is None:
             self._unknown += sign
             return
-        change = charge.nbytes * sign
+        change = charge.nbytes if sign > 0 else -charge.nbytes
         bucket = (charge.source, charge.tag)
         self._buckets[bucket] = self._buckets.get(bucket, _NOTHING) + change
         self._total += change

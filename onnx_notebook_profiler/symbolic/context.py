@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -135,8 +136,8 @@ class ComputeContext:
         """For each node, which output takes over which input's buffer."""
         self.peak_memory: list[int] = []
         """Scratch bytes of each node."""
-        self.memory: list[dict[str, Any]] = []
-        """For each node the totals (int, or text where symbolic) and the buckets (tag -> int or text)."""
+        self._accounts: Sequence[NodeAccount] = ()
+        self._memory: list[dict[str, Any]] | None = None
         self._totals: list[Expr] = []
         self._io_totals: list[Expr] = []
         self._made: list[Expr] = []
@@ -187,7 +188,7 @@ class ComputeContext:
 
     def _measure(self, plan: GraphPlan) -> None:
         """Bytes of every value; what only rearranges its input has as many, also where its shape is unknown."""
-        measure = numpy_bytes if self._account == "evaluator" else stored_bytes
+        measure = functools.cache(numpy_bytes if self._account == "evaluator" else stored_bytes)
         for name in plan.slots:
             kind = self._types.get(name)
             self._bytes[name] = measure(kind) if isinstance(kind, ValueType) else None
@@ -245,29 +246,16 @@ class ComputeContext:
             )
 
     def _fill(self, accounts: Sequence[NodeAccount]) -> None:
+        self._accounts = accounts
         missing = np.zeros(len(accounts), np.bool_)
         for index, account in enumerate(accounts):
             missing[index] = account.unknown or any(one.nbytes is None for one in account.fresh)
             fresh = _sum(account.fresh)
-            total = account.already + fresh
-            self._totals.append(total)
+            self._totals.append(account.already + fresh)
             self._made.append(fresh)
             self._io_totals.append(
                 account.already_io + _sum(one for one in account.fresh if one.is_io)
             )
-            made = {charge.tag for charge in account.fresh}
-            buckets: dict[str, Any] = {
-                NODE_MEMORY_ALREADY_ALLOCATED_BYTES_KEY: _scalar(account.already),
-                NODE_MEMORY_INITIALIZERS_KEY: _bucket(account, "initializers"),
-                NODE_MEMORY_INPUTS_KEY: _bucket(account, "inputs"),
-                NODE_MEMORY_INTERMEDIATES_KEY: _bucket(account, "intermediates"),
-                NODE_MEMORY_OUTPUT_ALLOCATION_BYTES_KEY: _scalar(fresh),
-                NODE_MEMORY_OUTPUTS_KEY: _scalars(
-                    {tag: _sum(one for one in account.fresh if one.tag == tag) for tag in made}
-                ),
-                NODE_MEMORY_TOTAL_BYTES_KEY: _scalar(total),
-            }
-            self.memory.append(buckets)
         self._missing = missing
         self._prepare()
 
@@ -282,7 +270,15 @@ class ComputeContext:
     # what people read
 
     def __len__(self) -> int:
-        return len(self.memory)
+        return len(self._totals)
+
+    @property
+    def memory(self) -> list[dict[str, Any]]:
+        """For each node the totals (int, or text where symbolic) and the buckets (tag -> int or text)."""
+        if self._memory is None:
+            nodes = zip(self._accounts, self._totals, self._made, strict=True)
+            self._memory = [_shown(account, total, fresh) for account, total, fresh in nodes]
+        return self._memory
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -496,6 +492,22 @@ class ComputeContext:
             f"ComputeContext({self._model.name!r}, {len(self)} nodes, dims {', '.join(self.dims) or 'none'}, "
             f"sizes of {self.coverage})"
         )
+
+
+def _shown(account: NodeAccount, total: Expr, fresh: Expr) -> dict[str, Any]:
+    """What one node holds and makes, as numbers and texts."""
+    made = {charge.tag for charge in account.fresh}
+    return {
+        NODE_MEMORY_ALREADY_ALLOCATED_BYTES_KEY: _scalar(account.already),
+        NODE_MEMORY_INITIALIZERS_KEY: _bucket(account, "initializers"),
+        NODE_MEMORY_INPUTS_KEY: _bucket(account, "inputs"),
+        NODE_MEMORY_INTERMEDIATES_KEY: _bucket(account, "intermediates"),
+        NODE_MEMORY_OUTPUT_ALLOCATION_BYTES_KEY: _scalar(fresh),
+        NODE_MEMORY_OUTPUTS_KEY: _scalars(
+            {tag: _sum(one for one in account.fresh if one.tag == tag) for tag in made}
+        ),
+        NODE_MEMORY_TOTAL_BYTES_KEY: _scalar(total),
+    }
 
 
 def _sum(charges: Iterable[Charge]) -> Expr:
