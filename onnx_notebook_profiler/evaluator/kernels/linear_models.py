@@ -162,10 +162,10 @@ class _SupportVectors(Kernel):
         self.coefficients = np.asarray(attributes["coefficients"], np.float32)
         self.vectors = np.asarray(attributes.get("support_vectors") or (), np.float32)
 
-    def similarity(self, x: Array, vectors: Array) -> Array:
-        """[rows, vectors]."""
+    def similarity(self, x: Array, vectors: Array, linear: bool = False) -> Array:
+        """[rows, vectors]; *linear*: by no kernel, since the vectors are coefficients."""
         product: Array = np.matmul(x, vectors.T)
-        if self._kernel == "LINEAR":
+        if linear or self._kernel == "LINEAR":
             return product
         if self._kernel == "RBF":
             squares = np.square(x).sum(axis=1)[:, None] + np.square(vectors).sum(axis=1)
@@ -204,7 +204,8 @@ class SVMRegressor(_SupportVectors):
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """The sum, or its sign for a model of one class."""
         (y,) = outputs
-        values = self.similarity(_wide(inputs[0], self.vectors.shape[1]), self.vectors)
+        x = _wide(inputs[0], self.vectors.shape[1])
+        values = self.similarity(x, self.vectors, self._linear)
         total = values[:, 0] if self._linear else values @ self.coefficients
         np.add(total, self.rho[0], y[:, 0])
         if self._one_class:
@@ -223,6 +224,12 @@ class SVMClassifier(_SupportVectors):
         self._counts = [int(one) for one in attributes.get("vectors_per_class") or ()]
         self._linear = not sum(self._counts)
         classes = len(self.labels)
+        if classes < (1 if self._linear else 2):
+            raise ValueError(f"SVMClassifier chooses among labels, and has {classes}")
+        if not self._linear and len(self._counts) != classes:
+            raise ValueError(f"{len(self._counts)} vectors_per_class for {classes} labels")
+        if not self._linear and len(self.rho) < classes * (classes - 1) // 2:
+            raise ValueError(f"{len(self.rho)} numbers of rho for {classes} labels")
         if self._linear:
             self.vectors = self.coefficients.reshape(max(classes, 1), -1)
         else:
@@ -248,7 +255,7 @@ class SVMClassifier(_SupportVectors):
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Decisions, then votes or probabilities."""
         x = _wide(inputs[0], self.vectors.shape[1])
-        values = self.similarity(x, self.vectors)
+        values = self.similarity(x, self.vectors, self._linear)
         scores: Array
         if self._linear:
             scores = values + self.rho[0]
