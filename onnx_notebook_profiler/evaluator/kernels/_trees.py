@@ -29,6 +29,9 @@ _COMPARES: Final = (np.less_equal, np.less, np.greater_equal, np.greater, np.equ
 _BLOCK: Final = 2**15
 """Pairs of row and tree that go down together."""
 
+_ALL_AT_ONCE: Final = 3000
+"""Nodes per level, up to which it is quicker to compare all of them for one row than those on its way."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Forest:
@@ -51,7 +54,24 @@ class Forest:
         """Blocks of rows of x [rows, features] with the leaf [rows, trees] that each of them reaches in each tree."""
         height = max(1, _BLOCK // max(len(self.roots), 1))
         for start in range(0, x.shape[0], height):
-            yield slice(start, start + height), self._descend(x[start : start + height])
+            part = x[start : start + height]
+            one = len(part) == 1 and len(self.modes) <= _ALL_AT_ONCE * self.depth
+            yield slice(start, start + height), self._follow(part) if one else self._descend(part)
+
+    def _follow(self, x: Array) -> Array:
+        """The leaves of one row: where each node leads, then from step to step."""
+        value = np.take(x.reshape(-1), self.features, mode="clip")
+        if self.single:
+            true = self.single(value, self.thresholds)
+        else:
+            true = self._true(value, self.thresholds, np.arange(len(self.modes)))
+        if self.missing is not None:
+            true |= np.isnan(value) & self.missing
+        follow = np.where(true, self.children[1::2], self.children[0::2])
+        at = self.roots[None]
+        for _ in range(self.depth):
+            at = np.take(follow, at)
+        return at
 
     def _descend(self, x: Array) -> Array:
         rows, width = x.shape

@@ -1,8 +1,8 @@
 """TreeEnsembleClassifier, TreeEnsembleRegressor and TreeEnsemble: X [N, F] -> scores [N, targets], labels [N].
 
 https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsemble.html and its predecessors; two classes with weights for one of
-them as in onnxruntime's tree_ensemble_aggregator.h. Scratch: what 32,768 pairs of row and tree need on their way down,
-and their leaves' weights.
+them as in onnxruntime's tree_ensemble_aggregator.h. Scratch: what 32,768 pairs of row and tree need on their way down
+(a single row: up to 3,000 nodes for each level), and their leaves' weights.
 """
 
 from __future__ import annotations

@@ -199,3 +199,23 @@ def test_several_weights_of_one_leaf(aggregate: str, expected: float) -> None:
         aggregate_function=aggregate,
     )
     assert y.tolist() == [[expected]]
+
+
+@pytest.mark.parametrize(
+    "modes", [["BRANCH_LEQ"], ["BRANCH_LT", "BRANCH_GTE", "BRANCH_EQ"]], ids=len
+)
+@pytest.mark.parametrize("depth", [0, 3, 12])
+@pytest.mark.parametrize("row", [0, 1, 2])
+def test_a_single_row(row: int, depth: int, modes: list[str]) -> None:
+    """It takes another way than several rows do, except through large trees."""
+    nodes, leaves = forest(3, 2, depth, modes)
+    x = X[row : row + 1].copy()
+    x[0, row] = np.nan
+    attributes: dict[str, Any] = {
+        "target_treeids": [tree for tree, _ in leaves],
+        "target_nodeids": [node for _, node in leaves],
+        "target_ids": [0] * len(leaves),
+        "target_weights": np.linspace(-1, 1, len(leaves)).astype(np.float32).tolist(),
+        "n_targets": 1,
+    }
+    agree(*by_both("TreeEnsembleRegressor", x, domain=ML, opset=3, **nodes, **attributes))
