@@ -180,7 +180,7 @@ class CastMap(AdoptingKernel):
     """The values of a map as a tensor [1, n]: in the order of their keys, or each at the place that its key names."""
 
     def call(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Dense, or sparse with zeros in the gaps up to ``max_map``."""
+        """Dense, or sparse with zeros in the gaps up to ``max_map``, from which on keys are left out."""
         attributes = self.spec.attributes
         kind = str(attributes.get("cast_to", "TO_FLOAT"))
         types: dict[str, Any] = {"TO_FLOAT": np.float32, "TO_INT64": np.int64, "TO_STRING": object}
@@ -189,20 +189,19 @@ class CastMap(AdoptingKernel):
         given = inputs[0]
 
         def cast(value: Any) -> Any:
-            return (
-                str(value)
-                if kind == "TO_STRING"
-                else float(value)
-                if kind == "TO_FLOAT"
-                else int(value)
-            )
+            if kind == "TO_STRING":
+                return str(value)
+            if kind == "TO_FLOAT":
+                return float(value)
+            fraction = isinstance(value, str) and not value.strip().lstrip("+-").isdigit()
+            return int(float(value)) if fraction else int(value)
 
         if str(attributes.get("map_form", "DENSE")) == "DENSE":
             values = [cast(given[key]) for key in sorted(given)]
         else:
             length = int(attributes.get("max_map", 1))
-            if any(not 0 <= int(key) < length for key in given):
-                raise ValueError(f"a key of the map is not from 0 to {length - 1}")
+            if any(int(key) < 0 for key in given):
+                raise ValueError(f"a key of the map is {min(given)}: they are 0 or more")
             values = [
                 cast(given.get(key, "" if kind == "TO_STRING" else 0)) for key in range(length)
             ]

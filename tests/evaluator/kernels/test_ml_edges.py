@@ -219,3 +219,20 @@ def test_a_single_row(row: int, depth: int, modes: list[str]) -> None:
         "n_targets": 1,
     }
     agree(*by_both("TreeEnsembleRegressor", x, domain=ML, opset=3, **nodes, **attributes))
+
+
+@pytest.mark.parametrize(
+    ("cast_to", "values", "expected"),
+    [
+        ("TO_FLOAT", {0: "1.5", 2: "-2"}, [1.5, 0, -2]),
+        ("TO_INT64", {0: "1.5", 2: "-2"}, [1, 0, -2]),
+        ("TO_INT64", {2: "9007199254740993"}, [0, 0, 2**53 + 1]),
+        ("TO_FLOAT", {1: 1.5, 3: 7.0, 9: 8.0}, [0, 1.5, 0]),
+        ("TO_STRING", {1: "x", 3: "y"}, ["", "x", ""]),
+    ],
+)
+def test_sparse_maps(cast_to: str, values: dict[int, Any], expected: list[Any]) -> None:
+    node = helper.make_node(
+        "CastMap", ["x"], ["y"], domain=ML, cast_to=cast_to, map_form="SPARSE", max_map=3
+    )
+    assert run_node(node, [values], 1)[0].tolist() == [expected]
