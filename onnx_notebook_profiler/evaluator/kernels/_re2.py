@@ -43,10 +43,30 @@ _PROPERTY: Final = re.compile(r"\\([pP])(?:\{(\^?)(\w+)\}|(\w))")
 _CODE: Final = re.compile(r"\\x\{([0-9A-Fa-f]+)\}")
 _FLAGS: Final = re.compile(r"\(\?([imsU]*)(?:-([imsU]*))?([:)])")
 _NAMED: Final = re.compile(r"\[:(\^?)(\w+):\]")
+_SET: Final = r"\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]"
+_ATOM: Final = (
+    rf"(?:{_SET}|\\[pP](?:\{{\^?\w+\}}|\w)|\\[dDwWsSnrtvf]|\\[^\w]|[^\\\[\](){{}}|*+?^$])"
+)
+_EDGE: Final = r"(?:\\[bBAz]|[\^$])*"
 _PLAIN: Final = re.compile(
-    r"(?:\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\\[dDwWsSnrtvf]|[^\\\[\](){}|*+?^$])+[*+]?"
+    rf"{_EDGE}(?:{_ATOM}(?:\{{\d+\}})?)+(?:[*+?]|\{{\d+,\d*\}})?{_EDGE}(?=\||\Z)"
 )
 """Atoms of one character each, the last of which may repeat: the first match found is the longest one."""
+
+_ALL_FLAGS: Final = re.compile(r"(?:\(\?[imsU]+\))?")
+
+
+def _plain_branches(pattern: str) -> list[str]:
+    """The alternatives of a pattern that has nothing but plain ones; else none."""
+    flags = _ALL_FLAGS.match(pattern)
+    prefix = flags.group() if flags else ""
+    branches, at = [], len(prefix)
+    while found := _PLAIN.match(pattern, at):
+        branches.append(prefix + found.group())
+        if found.end() == len(pattern):
+            return branches
+        at = found.end() + 1
+    return []
 
 
 def _code(code: int) -> str:
@@ -228,12 +248,16 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 def longest_finder(pattern: str) -> Callable[[str], list[tuple[int, int]]]:
     """A function that lists the matches in a text that are not empty: the leftmost, and of those the longest."""
     compiled = compile_pattern(pattern)
-    if _PLAIN.fullmatch(pattern):
+    branches = [compile_pattern(branch) for branch in _plain_branches(pattern)]
+    if len(branches) == 1:
         return lambda text: [found.span() for found in compiled.finditer(text) if found.group()]
     source = compiled.pattern
     looks = any(sign in source for sign in (r"\Z", "$", "(?=", "(?!", "(?<=", "(?<!"))
 
     def end_of(text: str, start: int, least: int) -> int:
+        if branches:
+            matches = (branch.match(text, start) for branch in branches)
+            return max(found.end() for found in matches if found)
         for end in range(len(text), least, -1):
             # what looks ahead must see the whole text
             rest = f"(?:{source})(?=(?s:.){{{len(text) - end}}}\\Z)"

@@ -111,8 +111,5 @@ class TfIdfVectorizer(Kernel):
             if not table:
                 continue
             for step in range(1, self._skips + 2):
-                span = step * (length - 1)
-                for start in range(len(row) - span):
-                    column = table.get(tuple(row[start : start + span + 1 : step]))
-                    if column is not None:
-                        hits.append(column)
+                grams = zip(*(row[step * place :] for place in range(length)), strict=False)
+                hits += [table[gram] for gram in grams if gram in table]

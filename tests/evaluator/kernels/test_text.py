@@ -75,6 +75,8 @@ def test_full_matches(pattern: str) -> None:
     [
         *[{"tokenexp": pattern} for pattern in [*ASCII_ONLY, *NAMED_SETS, *UNICODE, "a$", r"a|ab\b"]],
         *[{"tokenexp": pattern} for pattern in ["a|ab", "(a?)(ab)?", "a*?b?", ".", "(?s).", "(?m)a$"]],
+        *[{"tokenexp": pattern} for pattern in ["[ab]|ab+|[a-z]{2}", r"(?i)\b\w\w+\b|k"]],
+        *[{"tokenexp": pattern} for pattern in ["(?:a|ab| )+", r"(?i:[\]{}](\x61|,)?2?)+", "(?s)(.b)*"]],
         *[{"separators": [one]} for one in [r"\s", r"\W", "[[:space:]]", "a|ab"]],
         {"separators": ["a|ab", " "], "mark": 1},
         {"separators": [" "], "mark": 1},
