@@ -47,6 +47,7 @@ _SET: Final = r"\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]"
 _ATOM: Final = (
     rf"(?:{_SET}|\\[pP](?:\{{\^?\w+\}}|\w)|\\[dDwWsSnrtvf]|\\[^\w]|[^\\\[\](){{}}|*+?^$])"
 )
+_NAMED_SOMEWHERE: Final = re.compile(rf"\\U[0-9a-f]{{8}}|\\x[0-9A-Fa-f]{{2}}|{_ATOM}")
 _EDGE: Final = r"(?:\\[bBAz]|[\^$])*"
 _PLAIN: Final = re.compile(
     rf"{_EDGE}(?:{_ATOM}(?:\{{\d+\}})?)+(?:[*+?]|\{{\d+,\d*\}})?{_EDGE}(?=\||\Z)"
@@ -245,6 +246,15 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
         ) from error
 
 
+def _run_of_any(source: str) -> re.Pattern[str] | None:
+    """A run of whatever characters one of Python's patterns names somewhere: no match of it can be longer."""
+    atoms = set(_NAMED_SOMEWHERE.findall(source))
+    if "\\" in _NAMED_SOMEWHERE.sub("", source).replace(r"\Z", "").replace(r"\A", ""):
+        return None
+    one = "|".join(sorted({*atoms, r"[\]{}]"}))
+    return re.compile(f"(?s:(?:{one}|(?i:{one}))*)")
+
+
 def longest_finder(pattern: str) -> Callable[[str], list[tuple[int, int]]]:
     """A function that lists the matches in a text that are not empty: the leftmost, and of those the longest."""
     compiled = compile_pattern(pattern)
@@ -252,13 +262,15 @@ def longest_finder(pattern: str) -> Callable[[str], list[tuple[int, int]]]:
     if len(branches) == 1:
         return lambda text: [found.span() for found in compiled.finditer(text) if found.group()]
     source = compiled.pattern
+    run = _run_of_any(source)
     looks = any(sign in source for sign in (r"\Z", "$", "(?=", "(?!", "(?<=", "(?<!"))
 
     def end_of(text: str, start: int, least: int) -> int:
         if branches:
             matches = (branch.match(text, start) for branch in branches)
             return max(found.end() for found in matches if found)
-        for end in range(len(text), least, -1):
+        reach = run.match(text, start) if run else None
+        for end in range(reach.end() if reach else len(text), least, -1):
             # what looks ahead must see the whole text
             rest = f"(?:{source})(?=(?s:.){{{len(text) - end}}}\\Z)"
             found = (
