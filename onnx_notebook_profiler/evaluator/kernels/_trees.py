@@ -26,6 +26,8 @@ MEMBER: Final = 6
 _LEAF: Final = 7
 _COMPARES: Final = (np.less_equal, np.less, np.greater_equal, np.greater, np.equal, np.not_equal)
 
+_COLUMNS: Final = ("treeids", "nodeids", "featureids", "modes", "truenodeids", "falsenodeids")
+
 _BLOCK: Final = 2**15
 """Pairs of row and tree that go down together."""
 
@@ -168,6 +170,13 @@ def forest_of_attributes(
     Raises:
         ValueError: The lists do not fit together.
     """
+    for column in _COLUMNS:
+        found = len(attributes.get(f"nodes_{column}") or ())
+        if found != len(attributes.get("nodes_treeids") or ()) or not found:
+            raise ValueError(
+                f"the lists nodes_treeids, nodes_nodeids and so on have one element for each node: "
+                f"nodes_{column} has {found}, nodes_treeids {len(attributes.get('nodes_treeids') or ())}"
+            )
     tree_ids, node_ids = attributes["nodes_treeids"], attributes["nodes_nodeids"]
     numbers = {key: i for i, key in enumerate(zip(tree_ids, node_ids, strict=True))}
     names = attributes["nodes_modes"]
@@ -179,10 +188,12 @@ def forest_of_attributes(
         raise ValueError("BRANCH_MEMBER needs the sets of TreeEnsemble")
     values = attributes.get("nodes_values_as_tensor")
     if values is None:
-        values = np.asarray(attributes["nodes_values"], np.float32)
+        values = np.asarray(attributes.get("nodes_values") or (), np.float32)
+    if len(values) != len(modes):
+        raise ValueError(f"nodes_values has {len(values)} elements for {len(modes)} nodes")
 
     def child(list_name: str) -> list[int]:
-        found = []
+        found: list[int] = []
         for i, (tree, node) in enumerate(zip(tree_ids, attributes[list_name], strict=True)):
             found.append(i if modes[i] == _LEAF else numbers.get((tree, node), -1))
         return found

@@ -54,9 +54,10 @@ class LinearRegressor(Kernel):
         super().__init__(spec)
         attributes = spec.attributes
         targets = int(attributes.get("targets", 1))
-        self._coefficients = (
-            np.asarray(attributes["coefficients"], np.float32).reshape(targets, -1).T
-        )
+        flat = np.asarray(attributes.get("coefficients") or (), np.float32)
+        if targets < 1 or len(flat) % targets or not len(flat):
+            raise ValueError(f"LinearRegressor has {len(flat)} coefficients for {targets} targets")
+        self._coefficients = flat.reshape(targets, -1).T
         self._intercepts = np.asarray(attributes.get("intercepts") or [0] * targets, np.float32)
         self._transform = find_post_transform(str(attributes.get("post_transform", "NONE")))
 
@@ -159,7 +160,9 @@ class _SupportVectors(Kernel):
         numbers = [*(attributes.get("kernel_params") or ()), 0.0, 0.0, 0.0]
         self._gamma, self._coef0, self._degree = numbers[:3]
         self.rho = np.asarray(attributes.get("rho") or (0.0,), np.float32)
-        self.coefficients = np.asarray(attributes["coefficients"], np.float32)
+        self.coefficients = np.asarray(attributes.get("coefficients") or (), np.float32)
+        if not len(self.coefficients):
+            raise ValueError(f"{spec.op_type} needs coefficients")
         self.vectors = np.asarray(attributes.get("support_vectors") or (), np.float32)
 
     def similarity(self, x: Array, vectors: Array, linear: bool = False) -> Array:

@@ -51,6 +51,11 @@ def test_values_for_the_kind_of_x(dtype: Any, expected: list[float]) -> None:
             {"coefficients": [1.0], "support_vectors": [1.0] * 4, "vectors_per_class": [1], "classlabels_ints": [1]},
             "labels",
         ),
+        ("SVMRegressor", [X], {"n_supports": 0}, "coefficients"),
+        ("LinearRegressor", [X], {}, "0 coefficients"),
+        ("LinearRegressor", [X], {"coefficients": [1.0] * 5, "targets": 2}, "5 coefficients for 2"),
+        ("TreeEnsembleRegressor", [X], {}, "nodes_treeids"),
+        ("TreeEnsembleRegressor", [X], {"nodes_treeids": [0], "nodes_nodeids": [0]}, "nodes_featureids has 0"),
         ("TreeEnsembleClassifier", [X], forest(0, 1, 1, ["BRANCH_LEQ"])[0], "classlabels"),
     ],
 )  # fmt: skip
