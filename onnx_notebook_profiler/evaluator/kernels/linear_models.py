@@ -283,8 +283,8 @@ class SVMClassifier(_SupportVectors):
         """Scores of two classes as onnxruntime gives them, though a positive decision is for the first one."""
         first = -decision if self._name in {"NONE", "LOGISTIC"} else 1 - decision
         scores: Array = np.stack((first, decision), axis=1)
-        if self._name == "LOGISTIC":
-            logistic(scores)
+        if self._name in {"LOGISTIC", "PROBIT"}:
+            self._transform(scores)
         return scores
 
     def _decisions(self, values: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -241,3 +242,20 @@ def test_sparse_maps(cast_to: str, values: dict[int, Any], expected: list[Any]) 
         "CastMap", ["x"], ["y"], domain=ML, cast_to=cast_to, map_form="SPARSE", max_map=3
     )
     assert run_node(node, [values], 1)[0].tolist() == [expected]
+
+
+def test_two_classes_under_probit() -> None:
+    """onnxruntime transforms one of the two scores and leaves the other to chance."""
+    attributes: dict[str, Any] = {
+        "coefficients": [0.3, 0.4],
+        "support_vectors": [1.0, 1.0],
+        "vectors_per_class": [1, 1],
+        "rho": [0.0],
+        "classlabels_ints": [0, 1],
+        "post_transform": "PROBIT",
+    }
+    x = np.array([[1.0], [0.5]], np.float32)
+    _, scores = run("SVMClassifier", x, domain=ML, opset=1, outputs=2, **attributes)
+    inverse = NormalDist().inv_cdf
+    expected = [[inverse(0.3), inverse(0.7)], [inverse(0.65), inverse(0.35)]]
+    np.testing.assert_allclose(scores, expected, rtol=1e-2)
