@@ -102,9 +102,44 @@ def _checked(name: str, value: Any, kind: TypeProto) -> Any:
     if which is None and (value is None or isinstance(value, list | tuple)):
         # A function or a node says nothing of its inputs: an absent optional value, a sequence.
         return value if value is None else [_checked(name, one, kind) for one in value]
+    if which == "map_type":
+        return _map(name, value, kind.map_type)
     if which not in (None, "tensor_type"):
         return value
     return _tensor(name, value, kind.tensor_type)
+
+
+def _map(name: str, value: Any, kind: TypeProto.Map) -> dict[Any, Any]:
+    """The map with numbers of its declared type, which its values as Python has them do not tell."""
+    if not isinstance(value, Mapping):
+        raise FeedError(
+            f"input {shorten(name)} is a map: expected a dict, found {type(value).__name__}"
+        )
+    texts = kind.key_type == TensorProto.STRING
+    for key in value:
+        if isinstance(key, str) != texts:
+            raise FeedError(
+                f"input {shorten(name)} is a map from {'strings' if texts else 'integers'}, "
+                f"the value fed has the key {shorten(repr(key))}"
+            )
+    code = kind.value_type.tensor_type.elem_type
+    if kind.value_type.WhichOneof("value") != "tensor_type" or code == TensorProto.UNDEFINED:
+        return dict(value)
+    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
+    return {key: _of_map(name, one, dtype) for key, one in value.items()}
+
+
+def _of_map(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
+    if isinstance(value, np.ndarray):
+        return value
+    text = isinstance(value, str)
+    broken = dtype.kind in "iu" and not text and not float(value).is_integer()
+    if text != (dtype.kind in "OUS") or broken:
+        raise FeedError(
+            f"input {shorten(name)} is a map to {'strings' if dtype.kind in 'OUS' else dtype}, "
+            f"the value fed has {shorten(repr(value))}"
+        )
+    return value if text else dtype.type(value)
 
 
 def _tensor(name: str, value: Any, kind: TypeProto.Tensor) -> np.ndarray[Any, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from onnx_notebook_profiler.allocators import SimpleRawBufferAllocator
 from onnx_notebook_profiler.errors import FeedError
@@ -129,3 +130,58 @@ def test_a_hostile_name_is_shown_shortened_and_escaped() -> None:
     assert "\n" not in message
     assert "\x1b" not in message
     assert len(message) < 300
+
+
+MAPS = {"string": TensorProto.STRING, "int64": TensorProto.INT64}
+NUMBERS = {
+    "float": TensorProto.FLOAT,
+    "double": TensorProto.DOUBLE,
+    "int64": TensorProto.INT64,
+    "string": TensorProto.STRING,
+}
+
+
+def of_a_map(keys: str, values: str) -> ReferenceEvaluator:
+    """DictVectorizer with the vocabulary a, b or 1, 2."""
+    value = helper.make_tensor_type_proto(NUMBERS[values], [])
+    kind = helper.make_map_type_proto(MAPS[keys], value)
+    vocabulary: dict[str, Any] = {f"{keys}_vocabulary": ["a", "b"] if keys == "string" else [1, 2]}
+    node = helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", **vocabulary)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_value_info("x", kind)],
+        [helper.make_empty_tensor_value_info("y")],
+    )
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    return ReferenceEvaluator(helper.make_model(graph, opset_imports=imports, ir_version=8))
+
+
+@pytest.mark.parametrize("keys", ["string", "int64"])
+@pytest.mark.parametrize("values", ["float", "double", "int64"])
+def test_numbers_of_a_map_have_the_declared_type(keys: str, values: str) -> None:
+    key = "b" if keys == "string" else 2
+    given = 3 if values == "int64" else 0.1
+    (y,) = of_a_map(keys, values).run(None, {"x": {key: given}})
+    expected = np.array([[0, given]], helper.tensor_dtype_to_np_dtype(NUMBERS[values]))
+    assert y.dtype == expected.dtype
+    assert y.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("keys", "values", "fed", "words"),
+    [
+        ("string", "int64", {"a": 1.5}, ["map to int64", "1.5"]),
+        ("string", "int64", {"a": float("nan")}, ["map to int64", "nan"]),
+        ("string", "float", {"a": "1"}, ["map to float32", "'1'"]),
+        ("int64", "string", {1: 2.0}, ["map to strings", "2.0"]),
+        ("int64", "float", {"a": 1.0}, ["map from integers", "'a'"]),
+        ("string", "float", {1: 1.0}, ["map from strings", "1"]),
+        ("string", "float", [1.0], ["is a map", "list"]),
+    ],
+)
+def test_maps_that_do_not_fit(keys: str, values: str, fed: Any, words: list[str]) -> None:
+    with pytest.raises(FeedError) as caught:
+        of_a_map(keys, values).run(None, {"x": fed})
+    for word in words:
+        assert word in str(caught.value)

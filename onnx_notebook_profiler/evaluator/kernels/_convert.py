@@ -166,6 +166,13 @@ def to_strings(x: Array, out: Array) -> None:
         result[:] = [_number_text(value) for value in exact]
 
 
+def _ascii(text: str) -> str:
+    """The text itself; Python would read 1_000 and digits of other scripts as well."""
+    if "_" in text or not text.isascii():
+        raise ValueError("neither plain nor scientific notation")
+    return text
+
+
 def _integer(text: str) -> int:
     try:
         return int(text)
@@ -184,7 +191,7 @@ def from_strings(x: Array, out: Array, rules: CastRules) -> None:
     for item in x.reshape(-1).tolist():
         text = item.decode("utf-8") if isinstance(item, bytes) else str(item)
         try:
-            values.append(read(text))
+            values.append(read(_ascii(text)))
         except (ValueError, OverflowError) as error:
             raise ValueError(f"Cast cannot read {text!r} as {out.dtype}") from error
     if read is float:

@@ -26,8 +26,13 @@ MEMBER: Final = 6
 _LEAF: Final = 7
 _COMPARES: Final = (np.less_equal, np.less, np.greater_equal, np.greater, np.equal, np.not_equal)
 
+_COLUMNS: Final = ("treeids", "nodeids", "featureids", "modes", "truenodeids", "falsenodeids")
+
 _BLOCK: Final = 2**15
 """Pairs of row and tree that go down together."""
+
+_ALL_AT_ONCE: Final = 3000
+"""Nodes per level, up to which it is quicker to compare all of them for one row than those on its way."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +56,24 @@ class Forest:
         """Blocks of rows of x [rows, features] with the leaf [rows, trees] that each of them reaches in each tree."""
         height = max(1, _BLOCK // max(len(self.roots), 1))
         for start in range(0, x.shape[0], height):
-            yield slice(start, start + height), self._descend(x[start : start + height])
+            part = x[start : start + height]
+            one = len(part) == 1 and len(self.modes) <= _ALL_AT_ONCE * self.depth
+            yield slice(start, start + height), self._follow(part) if one else self._descend(part)
+
+    def _follow(self, x: Array) -> Array:
+        """The leaves of one row: where each node leads, then from step to step."""
+        value = np.take(x.reshape(-1), self.features, mode="clip")
+        if self.single:
+            true = self.single(value, self.thresholds)
+        else:
+            true = self._true(value, self.thresholds, np.arange(len(self.modes)))
+        if self.missing is not None:
+            true |= np.isnan(value) & self.missing
+        follow = np.where(true, self.children[1::2], self.children[0::2])
+        at = self.roots[None]
+        for _ in range(self.depth):
+            at = np.take(follow, at)
+        return at
 
     def _descend(self, x: Array) -> Array:
         rows, width = x.shape
@@ -148,6 +170,13 @@ def forest_of_attributes(
     Raises:
         ValueError: The lists do not fit together.
     """
+    for column in _COLUMNS:
+        found = len(attributes.get(f"nodes_{column}") or ())
+        if found != len(attributes.get("nodes_treeids") or ()) or not found:
+            raise ValueError(
+                f"the lists nodes_treeids, nodes_nodeids and so on have one element for each node: "
+                f"nodes_{column} has {found}, nodes_treeids {len(attributes.get('nodes_treeids') or ())}"
+            )
     tree_ids, node_ids = attributes["nodes_treeids"], attributes["nodes_nodeids"]
     numbers = {key: i for i, key in enumerate(zip(tree_ids, node_ids, strict=True))}
     names = attributes["nodes_modes"]
@@ -159,10 +188,12 @@ def forest_of_attributes(
         raise ValueError("BRANCH_MEMBER needs the sets of TreeEnsemble")
     values = attributes.get("nodes_values_as_tensor")
     if values is None:
-        values = np.asarray(attributes["nodes_values"], np.float32)
+        values = np.asarray(attributes.get("nodes_values") or (), np.float32)
+    if len(values) != len(modes):
+        raise ValueError(f"nodes_values has {len(values)} elements for {len(modes)} nodes")
 
     def child(list_name: str) -> list[int]:
-        found = []
+        found: list[int] = []
         for i, (tree, node) in enumerate(zip(tree_ids, attributes[list_name], strict=True)):
             found.append(i if modes[i] == _LEAF else numbers.get((tree, node), -1))
         return found

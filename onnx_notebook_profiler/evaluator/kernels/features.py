@@ -5,6 +5,7 @@ https://onnx.ai/onnx/operators/ under ai.onnx.ml. No scratch beyond one tensor o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -90,25 +91,37 @@ class Imputer(Kernel):
         attributes = spec.attributes
         floats = attributes.get("imputed_value_floats")
         whole = attributes.get("imputed_value_int64s")
-        self._values: Any = (
-            np.asarray(floats, np.float32) if floats else np.asarray(whole, np.int64)
+        if not floats and not whole:
+            raise ValueError("Imputer needs imputed_value_floats or imputed_value_int64s")
+        of_floats = (
+            np.asarray(floats or (), np.float32),
+            attributes.get("replaced_value_float", 0.0),
         )
-        name = "replaced_value_float" if floats else "replaced_value_int64"
-        self._replaced = attributes.get(name, 0)
+        of_integers = (np.asarray(whole or (), np.int64), attributes.get("replaced_value_int64", 0))
+        self._floats: tuple[Array, Any] = of_floats if floats else of_integers
+        self._integers: tuple[Array, Any] = of_integers if whole else of_floats
+
+    def _of(self, x: Array) -> tuple[Array, Any]:
+        """What to put into X, and in whose place: the attributes of X's kind, or else the others."""
+        return self._floats if x.dtype.kind == "f" else self._integers
 
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """As X."""
         (x,) = operands(self.spec, inputs, 1)
-        if self._values.size not in {1, x.shape[-1] if x.ndim else 1}:
-            raise ValueError(f"Imputer: {self._values.size} values for X {x.shape}")
+        values, _ = self._of(x)
+        if values.size not in {1, x.shape[-1] if x.ndim else 1}:
+            raise ValueError(f"Imputer: {values.size} values for X {x.shape}")
+        if x.dtype.kind in "iu" and (values != np.trunc(values)).any():
+            raise ValueError(f"Imputer cannot put {values.tolist()} into X of {x.dtype}")
         return (TensorSpec(x.shape, x.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Copy, then replace."""
         x, (y,) = inputs[0], outputs
         np.copyto(y, x)
-        mask = np.isnan(x) if self._replaced != self._replaced else x == self._replaced
-        np.copyto(y, self._values, where=mask, casting="unsafe")
+        values, replaced = self._of(x)
+        mask = np.isnan(x) if math.isnan(replaced) else x == replaced
+        np.copyto(y, values, where=mask, casting="unsafe")
 
 
 @register("Binarizer", since_version=1, domain=_ML)
@@ -122,7 +135,9 @@ class Binarizer(Kernel):
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """One comparison."""
-        threshold = inputs[0].dtype.type(self.spec.attributes.get("threshold", 0.0))
+        threshold = self.spec.attributes.get("threshold", 0.0)
+        if inputs[0].dtype.kind in "iu" and math.isfinite(threshold):
+            threshold = math.floor(threshold)
         np.copyto(outputs[0], inputs[0] > threshold)
 
 
@@ -157,9 +172,10 @@ class OneHotEncoder(Kernel):
             )
         else:
             values, order = self._sorted
-            whole = x.astype(np.int64)
-            place = np.searchsorted(values, whole)
-            place[place == len(values)] = 0
+            with np.errstate(invalid="ignore"):
+                whole = x.astype(np.int64)
+            place = np.searchsorted(values, whole, side="right") - 1
+            place[place < 0] = 0
             found = np.where(values[place] == whole, order[place], -1) if len(values) else place - 1
         known = found >= 0
         if not self._zeros and not known.all():
@@ -178,6 +194,8 @@ class ArrayFeatureExtractor(Kernel):
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """[..., n]; a vector becomes [1, n]."""
         x, indices = operands(self.spec, inputs, 2)
+        if not x.ndim:
+            raise ValueError("ArrayFeatureExtractor expects X of rank 1 or more, got a scalar")
         lead = x.shape[:-1] if x.ndim > 1 else (1,)
         return (TensorSpec((*lead, indices.size), x.dtype),)
 
@@ -203,15 +221,18 @@ class FeatureVectorizer(Kernel):
         """[N, sum of the lengths]."""
         values = operands(self.spec, inputs, max(1, len(inputs)))
         widths = self._widths(values)
-        rows = values[0].shape[0] if values[0].ndim > 1 else 1
+        rows = _rows(values[0])
+        for value in values:
+            if _rows(value) != rows:
+                raise ValueError(
+                    f"FeatureVectorizer expects {rows} rows in all inputs, got {value.shape}"
+                )
         return (TensorSpec((rows, sum(widths)), FLOAT32),)
 
     def _widths(self, values: Sequence[Array]) -> list[int]:
         if self._lengths and len(self._lengths) != len(values):
             raise ValueError(f"{len(self._lengths)} inputdimensions for {len(values)} inputs")
-        return self._lengths or [
-            one.reshape(one.shape[0] if one.ndim > 1 else 1, -1).shape[1] for one in values
-        ]
+        return self._lengths or [_width(one) for one in values]
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Side by side."""
@@ -219,6 +240,14 @@ class FeatureVectorizer(Kernel):
         y.fill(0)
         start = 0
         for x, width in zip(inputs, self._widths(inputs), strict=True):
-            flat = x.reshape(y.shape[0], -1)[:, :width]
+            flat = x.reshape(y.shape[0], _width(x))[:, :width]
             y[:, start : start + flat.shape[1]] = flat
             start += width
+
+
+def _rows(x: Array) -> int:
+    return x.shape[0] if x.ndim > 1 else 1
+
+
+def _width(x: Array) -> int:
+    return math.prod(x.shape[1:] if x.ndim > 1 else x.shape)

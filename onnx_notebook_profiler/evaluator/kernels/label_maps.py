@@ -32,9 +32,14 @@ _DEFAULTS: Final[dict[str, tuple[str, Any]]] = {
 
 
 class _Table:
-    """Maps keys to values, and everything else to a default; a NaN among the keys stands for all NaN."""
+    """Maps keys to values, and everything else to a default; a NaN among the keys stands for all NaN.
 
-    def __init__(self, keys: Array, values: Array, default: Any) -> None:
+    Of equal keys the last one counts; where *first* is set, as in onnxruntime's later LabelEncoder, the first one.
+    """
+
+    def __init__(self, keys: Array, values: Array, default: Any, first: bool = False) -> None:
+        if first:
+            keys, values = keys[::-1], values[::-1]
         self.keys, self.values, self.default = keys, values, default
         self._nan: int | None = None
         self._positions: dict[Any, int] = {}
@@ -43,7 +48,6 @@ class _Table:
             return
         if keys.dtype.kind == "f" and np.isnan(keys).any():
             self._nan = int(np.flatnonzero(np.isnan(keys))[-1])
-        # of equal keys the last one counts
         self._order = np.argsort(keys, kind="stable")
         self._sorted = keys[self._order]
 
@@ -92,7 +96,7 @@ class LabelEncoder(Kernel):
         default = attributes.get(name, fallback) if tensor is None else tensor.reshape(-1)[0]
         if len(keys) != len(values):
             raise ValueError(f"LabelEncoder has {len(keys)} keys and {len(values)} values")
-        self._table = _Table(keys, values, default)
+        self._table = _Table(keys, values, default, first=True)
 
     def _side(self, side: str) -> tuple[Array, str]:
         """The keys or the values, and which kind of default they have."""
@@ -114,6 +118,10 @@ class LabelEncoder(Kernel):
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """The shape of X, the type of the values."""
         (x,) = operands(self.spec, inputs, 1)
+        keys = self._chosen(x).keys.dtype
+        if x.dtype != keys:
+            expected = "strings" if keys.kind == "O" else keys
+            raise ValueError(f"{self.spec.op_type} expects X of {expected}, got {x.dtype}")
         return (TensorSpec(x.shape, self._chosen(x).values.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
@@ -172,7 +180,7 @@ class CastMap(AdoptingKernel):
     """The values of a map as a tensor [1, n]: in the order of their keys, or each at the place that its key names."""
 
     def call(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Dense, or sparse with zeros in the gaps up to ``max_map``."""
+        """Dense, or sparse with zeros in the gaps up to ``max_map``, from which on keys are left out."""
         attributes = self.spec.attributes
         kind = str(attributes.get("cast_to", "TO_FLOAT"))
         types: dict[str, Any] = {"TO_FLOAT": np.float32, "TO_INT64": np.int64, "TO_STRING": object}
@@ -181,20 +189,19 @@ class CastMap(AdoptingKernel):
         given = inputs[0]
 
         def cast(value: Any) -> Any:
-            return (
-                str(value)
-                if kind == "TO_STRING"
-                else float(value)
-                if kind == "TO_FLOAT"
-                else int(value)
-            )
+            if kind == "TO_STRING":
+                return str(value)
+            if kind == "TO_FLOAT":
+                return float(value)
+            fraction = isinstance(value, str) and not value.strip().lstrip("+-").isdigit()
+            return int(float(value)) if fraction else int(value)
 
         if str(attributes.get("map_form", "DENSE")) == "DENSE":
             values = [cast(given[key]) for key in sorted(given)]
         else:
             length = int(attributes.get("max_map", 1))
-            if any(not 0 <= int(key) < length for key in given):
-                raise ValueError(f"a key of the map is not from 0 to {length - 1}")
+            if any(int(key) < 0 for key in given):
+                raise ValueError(f"a key of the map is {min(given)}: they are 0 or more")
             values = [
                 cast(given.get(key, "" if kind == "TO_STRING" else 0)) for key in range(length)
             ]

@@ -54,9 +54,10 @@ class LinearRegressor(Kernel):
         super().__init__(spec)
         attributes = spec.attributes
         targets = int(attributes.get("targets", 1))
-        self._coefficients = (
-            np.asarray(attributes["coefficients"], np.float32).reshape(targets, -1).T
-        )
+        flat = np.asarray(attributes.get("coefficients") or (), np.float32)
+        if targets < 1 or len(flat) % targets or not len(flat):
+            raise ValueError(f"LinearRegressor has {len(flat)} coefficients for {targets} targets")
+        self._coefficients = flat.reshape(targets, -1).T
         self._intercepts = np.asarray(attributes.get("intercepts") or [0] * targets, np.float32)
         self._transform = find_post_transform(str(attributes.get("post_transform", "NONE")))
 
@@ -159,13 +160,15 @@ class _SupportVectors(Kernel):
         numbers = [*(attributes.get("kernel_params") or ()), 0.0, 0.0, 0.0]
         self._gamma, self._coef0, self._degree = numbers[:3]
         self.rho = np.asarray(attributes.get("rho") or (0.0,), np.float32)
-        self.coefficients = np.asarray(attributes["coefficients"], np.float32)
+        self.coefficients = np.asarray(attributes.get("coefficients") or (), np.float32)
+        if not len(self.coefficients):
+            raise ValueError(f"{spec.op_type} needs coefficients")
         self.vectors = np.asarray(attributes.get("support_vectors") or (), np.float32)
 
-    def similarity(self, x: Array, vectors: Array) -> Array:
-        """[rows, vectors]."""
+    def similarity(self, x: Array, vectors: Array, linear: bool = False) -> Array:
+        """[rows, vectors]; *linear*: by no kernel, since the vectors are coefficients."""
         product: Array = np.matmul(x, vectors.T)
-        if self._kernel == "LINEAR":
+        if linear or self._kernel == "LINEAR":
             return product
         if self._kernel == "RBF":
             squares = np.square(x).sum(axis=1)[:, None] + np.square(vectors).sum(axis=1)
@@ -204,7 +207,8 @@ class SVMRegressor(_SupportVectors):
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """The sum, or its sign for a model of one class."""
         (y,) = outputs
-        values = self.similarity(_wide(inputs[0], self.vectors.shape[1]), self.vectors)
+        x = _wide(inputs[0], self.vectors.shape[1])
+        values = self.similarity(x, self.vectors, self._linear)
         total = values[:, 0] if self._linear else values @ self.coefficients
         np.add(total, self.rho[0], y[:, 0])
         if self._one_class:
@@ -223,6 +227,12 @@ class SVMClassifier(_SupportVectors):
         self._counts = [int(one) for one in attributes.get("vectors_per_class") or ()]
         self._linear = not sum(self._counts)
         classes = len(self.labels)
+        if classes < (1 if self._linear else 2):
+            raise ValueError(f"SVMClassifier chooses among labels, and has {classes}")
+        if not self._linear and len(self._counts) != classes:
+            raise ValueError(f"{len(self._counts)} vectors_per_class for {classes} labels")
+        if not self._linear and len(self.rho) < classes * (classes - 1) // 2:
+            raise ValueError(f"{len(self.rho)} numbers of rho for {classes} labels")
         if self._linear:
             self.vectors = self.coefficients.reshape(max(classes, 1), -1)
         else:
@@ -248,7 +258,7 @@ class SVMClassifier(_SupportVectors):
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Decisions, then votes or probabilities."""
         x = _wide(inputs[0], self.vectors.shape[1])
-        values = self.similarity(x, self.vectors)
+        values = self.similarity(x, self.vectors, self._linear)
         scores: Array
         if self._linear:
             scores = values + self.rho[0]
@@ -273,8 +283,8 @@ class SVMClassifier(_SupportVectors):
         """Scores of two classes as onnxruntime gives them, though a positive decision is for the first one."""
         first = -decision if self._name in {"NONE", "LOGISTIC"} else 1 - decision
         scores: Array = np.stack((first, decision), axis=1)
-        if self._name == "LOGISTIC":
-            logistic(scores)
+        if self._name in {"LOGISTIC", "PROBIT"}:
+            self._transform(scores)
         return scores
 
     def _decisions(self, values: Array) -> Array:

@@ -1,19 +1,17 @@
 """Operators on strings: StringNormalizer, StringConcat, StringSplit, RegexFullMatch, and com.microsoft's Tokenizer.
 
 https://onnx.ai/onnx/operators/ (String..., RegexFullMatch); Tokenizer as in ContribOperators.md and tokenizer.cc of
-onnxruntime. Patterns are RE2's there; Python's ``re``, which reads them here, knows RE2's everyday syntax, but
-backtracks. Strings are Python objects, whose memory is in no account.
+onnxruntime. Patterns are RE2's; Python's ``re``, which runs them here, backtracks. Strings are Python objects, whose
+memory is in no account.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from onnx_notebook_profiler.errors import UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.kernel import (
     AdoptingKernel,
     Array,
@@ -21,12 +19,14 @@ from onnx_notebook_profiler.evaluator.kernel import (
     NodeSpec,
     TensorSpec,
 )
+from onnx_notebook_profiler.evaluator.kernels._re2 import compile_pattern, longest_finder
 from onnx_notebook_profiler.evaluator.kernels._shared import BOOL, broadcast_shape, operands
 from onnx_notebook_profiler.evaluator.registry import register
 
 __all__ = ["RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "Tokenizer"]
 
 _OBJECT: Final = np.dtype(object)
+_Finder = Callable[[str], list[tuple[int, int]]]
 _START: Final = "\x02"
 _END: Final = "\x03"
 
@@ -35,16 +35,6 @@ def _texts(values: Sequence[str], shape: Sequence[int]) -> Array:
     result = np.empty(len(values), object)
     result[:] = values
     return result.reshape(shape)
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        # RE2 writes named groups as (?P<name>...), as Python does, and (?<name>...) beside it
-        return re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", pattern))
-    except re.error as error:
-        raise UnsupportedOperatorError(
-            f"Python's re cannot read the pattern {pattern!r}: {error}"
-        ) from error
 
 
 @register("StringNormalizer", since_version=10)
@@ -120,7 +110,7 @@ class RegexFullMatch(Kernel):
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
-        self._pattern = _compiled(str(spec.attributes.get("pattern", "")))
+        self._pattern = compile_pattern(str(spec.attributes.get("pattern", "")))
 
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """The shape of X, bool."""
@@ -147,13 +137,13 @@ class Tokenizer(AdoptingKernel):
         expression = attributes.get("tokenexp")
         separators = list(attributes.get("separators") or ())
         self._find: Callable[[str], list[str]]
-        if expression:
-            pattern = _compiled(str(expression))
-            self._find = lambda text: [found.group() for found in pattern.finditer(text)]
-        elif separators == [""]:
+        if expression == "." or (separators == [""] and not expression):
             self._find = list
+        elif expression:
+            finder = longest_finder(str(expression))
+            self._find = lambda text: [text[start:end] for start, end in finder(text)]
         elif separators:
-            splitters = [_compiled(one) for one in separators]
+            splitters = [longest_finder(one) for one in separators]
             self._find = lambda text: _split(text, splitters)
         else:
             raise ValueError("Tokenizer needs separators or tokenexp")
@@ -167,26 +157,22 @@ class Tokenizer(AdoptingKernel):
             [token for token in self._find(str(text)) if token and len(token) >= self._least]
             for text in x.reshape(-1).tolist()
         ]
-        if self._mark:
+        if self._mark and any(rows):
             rows = [[_START, *row, _END] for row in rows]
         most = max(map(len, rows), default=0)
         flat = [token for row in rows for token in (*row, *[self._pad] * (most - len(row)))]
         return [_texts(flat, (*x.shape, most))]
 
 
-def _split(text: str, splitters: Sequence[re.Pattern[str]]) -> list[str]:
+def _split(text: str, splitters: Sequence[_Finder]) -> list[str]:
     """The pieces between the separators, one kind of separator after the other."""
     pieces = [text]
     for splitter in splitters:
-        pieces = [part for piece in pieces for part in _between(piece, splitter)]
+        pieces = [part for piece in pieces for part in _between(piece, splitter(piece))]
     return pieces
 
 
-def _between(text: str, splitter: re.Pattern[str]) -> list[str]:
-    pieces, start = [], 0
-    for found in splitter.finditer(text):
-        if found.end() > found.start():
-            pieces.append(text[start : found.start()])
-            start = found.end()
-    pieces.append(text[start:])
-    return pieces
+def _between(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    starts = [0, *(end for _, end in spans)]
+    ends = [*(start for start, _ in spans), len(text)]
+    return [text[start:end] for start, end in zip(starts, ends, strict=True)]

@@ -40,6 +40,8 @@ class TfIdfVectorizer(Kernel):
             )
         pool = list(attributes.get("pool_strings") or attributes.get("pool_int64s") or ())
         indexes = list(attributes["ngram_indexes"])
+        if min(indexes, default=0) < 0:
+            raise ValueError(f"ngram_indexes are 0 or more, got {min(indexes)}")
         self._width = max(indexes, default=-1) + 1
         self._grams = self._table(pool, list(attributes["ngram_counts"]), indexes)
         weights = attributes.get("weights")
@@ -82,7 +84,7 @@ class TfIdfVectorizer(Kernel):
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Count row by row, then weigh."""
         x = inputs[0]
-        rows = x.reshape(-1, x.shape[-1]) if x.ndim == 2 else x.reshape(1, -1)
+        rows = x if x.ndim == 2 else x.reshape(1, -1)
         y = outputs[0].reshape(rows.shape[0], self._width)
         y.fill(0)
         hits: list[int] = []
@@ -109,8 +111,5 @@ class TfIdfVectorizer(Kernel):
             if not table:
                 continue
             for step in range(1, self._skips + 2):
-                span = step * (length - 1)
-                for start in range(len(row) - span):
-                    column = table.get(tuple(row[start : start + span + 1 : step]))
-                    if column is not None:
-                        hits.append(column)
+                grams = zip(*(row[step * place :] for place in range(length)), strict=False)
+                hits += [table[gram] for gram in grams if gram in table]

@@ -1,14 +1,14 @@
 """TreeEnsembleClassifier, TreeEnsembleRegressor and TreeEnsemble: X [N, F] -> scores [N, targets], labels [N].
 
 https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsemble.html and its predecessors; two classes with weights for one of
-them as in onnxruntime's tree_ensemble_aggregator.h. Scratch: what 32,768 pairs of row and tree need on their way down,
-and their leaves' weights.
+them as in onnxruntime's tree_ensemble_aggregator.h. Scratch: what 32,768 pairs of row and tree need on their way down
+(a single row: up to 3,000 nodes for each level), and their leaves' weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from onnx_notebook_profiler.evaluator.kernels._post_transform import (
     find_post_transform,
     logistic,
 )
-from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, FLOAT64, operands
+from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, FLOAT64, operands, work_type
 from onnx_notebook_profiler.evaluator.kernels._trees import (
     MODES,
     Forest,
@@ -31,6 +31,7 @@ __all__ = ["TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"]
 
 _ML = "ai.onnx.ml"
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+_COMBINES: Final[Mapping[str, np.ufunc]] = {"MIN": np.minimum, "MAX": np.maximum}
 
 
 class _Ensemble(Kernel):
@@ -49,23 +50,19 @@ class _Ensemble(Kernel):
         self.forest = forest
         self.targets = count
         fill = {"MIN": np.inf, "MAX": -np.inf}.get(self.aggregate, 0)
-        self.weights = np.full((len(forest.modes), count), fill, dtype)
+        combine = _COMBINES.get(self.aggregate, np.add)
+        self.weights = np.full((len(forest.modes), count), fill, work_type(np.dtype(dtype)))
         for node, target, weight in entries:
             if not 0 <= target < count:
                 raise ValueError(f"a leaf names target {target} of {count}")
-            if self.aggregate in {"SUM", "AVERAGE"}:
-                self.weights[node, target] += weight
-            else:
-                self.weights[node, target] = weight
+            self.weights[node, target] = combine(self.weights[node, target], weight)
         self._narrow = self.weights[:, 0].copy() if count == 1 else None
 
     def scores(self, x: Array) -> Array:
         """[rows, targets] before base values."""
         wide = x if x.dtype in (FLOAT32, FLOAT64) else x.astype(FLOAT32)
         wide = wide.reshape(1, -1) if wide.ndim == 1 else wide
-        combine: np.ufunc = np.add
-        if self.aggregate in {"MIN", "MAX"}:
-            combine = np.minimum if self.aggregate == "MIN" else np.maximum
+        combine = _COMBINES.get(self.aggregate, np.add)
         result = np.empty((wide.shape[0], self.targets), self.weights.dtype)
         for rows, leaves in self.forest.leaves(wide):
             if self._narrow is not None:
@@ -157,8 +154,9 @@ class TreeEnsemble(_Ensemble):
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
         attributes = spec.attributes
-        self.aggregate = _AGGREGATES[int(attributes.get("aggregate_function", 1))]
-        self._transform = list(POST_TRANSFORMS.values())[int(attributes.get("post_transform", 0))]
+        self.aggregate = _numbered(_AGGREGATES, attributes.get("aggregate_function", 1))
+        name = _numbered(tuple(POST_TRANSFORMS), attributes.get("post_transform", 0))
+        self._transform = find_post_transform(name)
         features = list(attributes["nodes_featureids"])
         targets = list(attributes["leaf_targetids"])
         branches, leaves = len(features), len(targets)
@@ -171,6 +169,8 @@ class TreeEnsemble(_Ensemble):
             return [node + branches if is_leaf else node for node, is_leaf in pairs] + own
 
         modes = [int(mode) for mode in attributes["nodes_modes"]]
+        if not all(0 <= mode <= MODES["BRANCH_MEMBER"] for mode in modes):
+            raise ValueError(f"nodes_modes are from 0 to 6, got {sorted(set(modes))}")
         splits = np.concatenate(
             (attributes["nodes_splits"], np.zeros(leaves, attributes["nodes_splits"].dtype))
         )
@@ -202,6 +202,13 @@ class TreeEnsemble(_Ensemble):
         np.copyto(outputs[0], scores, casting="unsafe")
 
 
+def _numbered(names: Sequence[str], number: int) -> str:
+    if not 0 <= number < len(names):
+        choices = ", ".join(f"{i} ({name})" for i, name in enumerate(names))
+        raise ValueError(f"TreeEnsemble expects one of {choices}, got {number}")
+    return names[number]
+
+
 def _sets(values: Any, modes: Sequence[int]) -> dict[int, Array]:
     """The set of each node whose condition is membership: runs of numbers that NaN ends."""
     nodes = [node for node, mode in enumerate(modes) if mode == MODES["BRANCH_MEMBER"]]
@@ -228,7 +235,11 @@ class TreeEnsembleClassifier(_Ensemble):
         self.labels = np.array(texts, object) if texts else np.array(integers, np.int64)
         forest, numbers = forest_of_attributes(attributes)
         entries = _entries(attributes, "class", numbers)
-        count = max(len(self.labels), 1)
+        count = len(self.labels)
+        if not count:
+            raise ValueError(
+                "TreeEnsembleClassifier needs classlabels_strings or classlabels_int64s"
+            )
         self._prepare(forest, count, entries, _numbers(attributes, "class_weights").dtype)
         used = {target for _, target, _ in entries}
         self._positive = all(weight >= 0 for _, _, weight in entries)
@@ -244,7 +255,7 @@ class TreeEnsembleClassifier(_Ensemble):
         rows = self.rows_of(inputs)
         return (
             TensorSpec((rows,), self.labels.dtype),
-            TensorSpec((rows, max(len(self.labels), 1)), FLOAT32),
+            TensorSpec((rows, len(self.labels)), FLOAT32),
         )
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:

@@ -242,6 +242,10 @@ def test_text_as_numbers() -> None:
     assert run("Cast", np.array(["0", "2"], object), to=number("BOOL")).tolist() == [False, True]
     same = run("Cast", text, to=number("STRING"))
     assert same.tolist() == text.tolist()
+    for other in ("1_000", "\u0663", "", "0x10"):
+        for name in ("FLOAT", "INT64", "BOOL"):
+            with pytest.raises(ValueError, match="cannot read"):
+                run("Cast", np.array([other], object), to=number(name))
 
 
 @pytest.mark.parametrize(("text", "name"), [("Hello", "FLOAT"), ("inf", "INT32"), ("", "BOOL")])
