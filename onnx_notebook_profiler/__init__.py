@@ -39,7 +39,12 @@ if TYPE_CHECKING:
     from onnx_notebook_profiler.profile.profile import profile
     from onnx_notebook_profiler.profile.result import Profile
     from onnx_notebook_profiler.render.model_text import pretty_onnx
-    from onnx_notebook_profiler.symbolic.context import (
+    from onnx_notebook_profiler.symbolic.context import ComputeContext
+    from onnx_notebook_profiler.symbolic.expression_parser import (
+        evaluate_expression,
+        simplify_expression,
+    )
+    from onnx_notebook_profiler.symbolic.node_texts import (
         NODE_MEMORY_ALREADY_ALLOCATED_BYTES_KEY,
         NODE_MEMORY_INITIALIZERS_KEY,
         NODE_MEMORY_INPUTS_KEY,
@@ -48,11 +53,6 @@ if TYPE_CHECKING:
         NODE_MEMORY_OUTPUTS_KEY,
         NODE_MEMORY_TOTAL_BYTES_KEY,
         NODE_PEAK_MEMORY_KEY,
-        ComputeContext,
-    )
-    from onnx_notebook_profiler.symbolic.expression_parser import (
-        evaluate_expression,
-        simplify_expression,
     )
 
 __version__ = "0.1.0"
@@ -105,7 +105,8 @@ _HOMES = {
     "evaluator.supported": ("SupportedOperator", "supported_operators"),
     "allocators": ("SimpleRawBufferAllocator",),
     "events": ("EventLog", "RuntimeEvent", "RuntimeEventAction"),
-    "symbolic.context": ("ComputeContext", *(name for name in __all__ if name.startswith("NODE_"))),
+    "symbolic.context": ("ComputeContext",),
+    "symbolic.node_texts": tuple(name for name in __all__ if name.startswith("NODE_")),
     "symbolic.expression_parser": ("evaluate_expression", "simplify_expression"),
     "profile.profile": ("profile",),
     "profile.result": ("Profile",),

@@ -23,11 +23,8 @@ from onnx_notebook_profiler.notebook.views import (
     totals_html,
 )
 from onnx_notebook_profiler.render.units import format_bytes
-from onnx_notebook_profiler.symbolic.context import (
-    NODE_MEMORY_TOTAL_BYTES_KEY,
-    Account,
-    ComputeContext,
-)
+from onnx_notebook_profiler.symbolic.context import Account, ComputeContext
+from onnx_notebook_profiler.symbolic.node_texts import NODE_MEMORY_TOTAL_BYTES_KEY
 
 __all__ = ["MemoryExplorer", "explore"]
 
@@ -127,7 +124,7 @@ class MemoryExplorer(widgets.VBox):
     def _update(self) -> None:
         """Evaluate at the sizes that the controls show, and show the result."""
         try:
-            self._totals = self._context.totals(self.dims)
+            self._totals = self._context.highest(self.dims)
             self._error = ""
         except SizeError as error:
             self._error = str(error)
@@ -164,7 +161,7 @@ class MemoryExplorer(widgets.VBox):
 
     @property
     def totals(self) -> npt.NDArray[np.int64]:
-        """int64 [nodes]: bytes alive at each node.
+        """int64 [nodes]: the most bytes alive while each node runs, see :meth:`ComputeContext.highest`.
 
         Raises:
             SizeError: There are none at these sizes.

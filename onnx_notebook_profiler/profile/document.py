@@ -86,12 +86,19 @@ def memory_chart(profile: Profile) -> Chart:
     """Live bytes over the nodes, the peak so far, and what the formulas predict."""
     nodes = profile.nodes
     position = next((at for at, node in enumerate(nodes) if node.index == profile.peak_node), -1)
-    predicted = tuple(node.predicted_bytes for node in nodes)
-    known = sum(value is not None for value in predicted)
     inside: dict[int, int] = {}
+    inside_predicted: dict[int, int] = {}
     for node in profile.body_nodes:
         owner = node.path[0][0]
         inside[owner] = max(inside.get(owner, 0), node.live_bytes)
+        inside_predicted[owner] = max(inside_predicted.get(owner, 0), node.predicted_bytes or 0)
+    predicted = tuple(
+        None
+        if node.predicted_bytes is None
+        else max(node.predicted_bytes, inside_predicted.get(node.index, 0))
+        for node in nodes
+    )
+    known = sum(value is not None for value in predicted)
     series = [
         Series(
             "live", tuple(max(one.live_bytes, inside.get(one.index, 0)) for one in nodes), "area"
@@ -141,20 +148,23 @@ def _row_at_peak(profile: Profile) -> NodeProfile | None:
 
 
 def _agreement(profile: Profile) -> str:
-    predicted = [node for node in profile.nodes if node.predicted_bytes is not None]
-    apart = [node for node in predicted if node.difference]
-    if not predicted:
+    """At how many nodes the measured bytes are what was predicted."""
+    if not any(node.predicted_bytes is not None for node in profile.nodes):
         return "No node could be predicted: a value of unknown size is alive at each."
-    unpredicted = len(profile.nodes) - len(predicted)
-    rest = f" At {unpredicted} more a value of unknown size is alive." if unpredicted else ""
-    if profile.body_nodes:
-        rest += (
-            " What branches, loops and functions hold while they run is measured, not predicted."
-        )
-    if not apart:
-        return f"Measured and predicted bytes are equal at {len(predicted)} of {len(profile.nodes)} nodes.{rest}"
-    reasons = ", ".join(dict.fromkeys(node.difference for node in apart))
-    return f"Measured and predicted bytes differ at {len(apart)} of {len(predicted)} nodes: {reasons}.{rest}"
+    inside = "nodes inside branches, loops and functions"
+    equal, rest = [], ""
+    for nodes, words in ((profile.nodes, "nodes"), (profile.body_nodes, inside)):
+        if not nodes:
+            continue
+        predicted = [node for node in nodes if node.predicted_bytes is not None]
+        apart = [node for node in predicted if node.difference]
+        equal.append(f"{len(predicted) - len(apart)} of {len(nodes)} {words}")
+        if len(predicted) < len(nodes):
+            rest += f" At {len(nodes) - len(predicted)} {words} a value of unknown size is alive."
+        if apart:
+            reasons = ", ".join(dict.fromkeys(node.difference for node in apart))
+            rest += f" They differ at {len(apart)} {words}: {reasons}."
+    return f"Measured and predicted bytes are equal at {' and at '.join(equal)}.{rest}"
 
 
 def _nodes(profile: Profile, limit: int, sort: Order) -> list[str | Table | Chart]:
@@ -189,7 +199,7 @@ def _node_table(
         Column("output", "bytes"),
         Column("live", "bytes"),
         Column("peak", "bytes"),
-        *([] if bodies else [Column("predicted", "bytes")]),
+        Column("predicted", "bytes"),
         *([Column("scratch", "bytes")] if measured else []),
         *([Column("kernel")] if foreign else []),
         *([Column("difference")] if differs else []),
@@ -208,7 +218,7 @@ def _node_table(
                 node.output_bytes,
                 node.live_bytes,
                 node.peak_bytes,
-                *(() if bodies else (node.predicted_bytes,)),
+                node.predicted_bytes,
                 *((node.scratch_bytes,) if measured else ()),
                 *((node.tier,) if foreign else ()),
                 *((node.difference,) if differs else ()),

@@ -38,7 +38,9 @@ def join(record: RunRecord, context: ComputeContext, generated: Sequence[str]) -
         events=record.events,
         allocator_events=record.allocator_events,
         nodes=nodes,
-        body_nodes=tuple(_merge(row for row in rows if row.path)),
+        body_nodes=tuple(
+            _predict_inside(_merge(row for row in rows if row.path), context, dims, record)
+        ),
         operators=_by_operator(nodes),
         peak_bytes=peak.live_bytes if peak is not None else 0,
         peak_node=_main_node(peak),
@@ -207,6 +209,31 @@ def _predict(
             predicted_io_bytes=io,
             difference="" if same else reason if named else _unnamed(record),
         )
+
+
+def _predict_inside(
+    rows: Sequence[NodeProfile],
+    context: ComputeContext,
+    dims: Mapping[str, int],
+    record: RunRecord,
+) -> Iterator[NodeProfile]:
+    """The rows of nodes inside other nodes with the formulas' bytes beside the measured ones."""
+    moments = {(moment.path, moment.index): moment for moment in context.inside}
+    shift, reason = _known_difference(record)
+    for row in rows:
+        moment = moments.get((row.path, row.index))
+        if moment is None or moment.unknown:
+            yield dataclasses.replace(row, difference="a value of unknown size is alive")
+            continue
+        try:
+            total = moment.total.evaluate(dims)
+        except SizeError as error:
+            yield dataclasses.replace(row, difference=f"not predicted: {error}")
+            continue
+        apart = row.live_bytes - total
+        named = _unnamed(record) if row.runs > 1 else "it ran once"
+        difference = "" if not apart else reason if apart == shift and reason else named
+        yield dataclasses.replace(row, predicted_bytes=total, difference=difference)
 
 
 def _known_difference(record: RunRecord) -> tuple[int, str]:

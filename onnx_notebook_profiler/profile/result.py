@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from onnx_notebook_profiler.errors import MissingExtraError
 from onnx_notebook_profiler.events import RuntimeEvent
-from onnx_notebook_profiler.symbolic.context import Coverage, Unknown
+from onnx_notebook_profiler.symbolic.unknown import Coverage, Unknown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,15 @@ from onnx_notebook_profiler.plan.inplace import InPlaceReuse
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.tags import Tag
 
-__all__ = ["Charge", "NodeAccount", "Source", "evaluator_account", "model_account"]
+__all__ = [
+    "ALL_COUNTED",
+    "Charge",
+    "Counting",
+    "NodeAccount",
+    "Source",
+    "evaluator_account",
+    "model_account",
+]
 
 Source = Literal["inputs", "initializers", "intermediates"]
 Bucket = tuple[Source, Tag]
@@ -41,6 +49,21 @@ class NodeAccount:
     unknown: int
     """Values of unknown size that are alive when the node begins."""
     fresh: tuple[Charge, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Counting:
+    """What the model's account counts."""
+
+    outputs: bool
+    """The model's outputs, once they are made."""
+    initializers: bool
+    """The weights, from the first node to the last."""
+    release_inputs: bool
+    """Inputs to their last use only."""
+
+
+ALL_COUNTED = Counting(outputs=True, initializers=True, release_inputs=False)
 
 
 class _Ledger:
@@ -91,26 +114,29 @@ def model_account(
     tags: Mapping[str, Tag],
     *,
     overwrite_inputs: bool,
+    counting: Counting = ALL_COUNTED,
 ) -> Iterator[NodeAccount]:
     """onnx-light's account: inputs and initializers count from first to last node, outputs once they are made.
 
-    A value that takes over a buffer keeps that buffer's bytes, also where they are more than its own.
+    A value that takes over a buffer keeps that buffer's bytes, also where they are more than its own. *counting*
+    leaves a part out.
     """
     alive: dict[str, Charge] = {}
-    for name in plan.initializers:
+    for name in plan.initializers if counting.initializers else ():
         alive[name] = Charge(name, "initializers", tags.get(name, ""), size(name))
     for name in plan.inputs:
         if name not in plan.initializers:
             alive[name] = Charge(name, "inputs", tags.get(name, ""), size(name))
     ledger = _Ledger(alive.values())
     used_later = _last_readers(plan)
+    leaving = _inputs_by_last_reader(plan, used_later) if counting.release_inputs else {}
     for step, reused in zip(plan.steps, reuse, strict=True):
         node = step.node
         taken = {one.output_index: node.input[one.input_index] for one in reused}
         made = {
             position: Charge(name, "intermediates", tags.get(name, ""), size(name))
             for position, name in enumerate(node.output)
-            if name
+            if name and (counting.outputs or name not in plan.outputs)
         }
         yield ledger.account(
             tuple(charge for position, charge in made.items() if position not in taken)
@@ -122,11 +148,21 @@ def model_account(
                 alive[charge.name] = charge
                 ledger.enter(charge)
         gone = [release.name for release in step.releases]
+        gone += leaving.get(step.index, ())
         if overwrite_inputs:
             gone += [name for name in taken.values() if name in plan.inputs]
         for name in gone:
             if name in alive:
                 ledger.leave(alive.pop(name))
+
+
+def _inputs_by_last_reader(plan: GraphPlan, last: Mapping[str, int]) -> dict[int, list[str]]:
+    """The inputs that the caller could let go after each node; one that nobody reads goes after the first."""
+    leaving: dict[int, list[str]] = {}
+    for name in plan.inputs:
+        if name not in plan.outputs:
+            leaving.setdefault(last.get(name, 0), []).append(name)
+    return leaving
 
 
 def _last_readers(plan: GraphPlan) -> dict[str, int]:

@@ -24,19 +24,18 @@ class Bounds:
     """[nodes]."""
     upper: npt.NDArray[np.int64]
     """[nodes]."""
-
-    @property
-    def peak(self) -> tuple[int, int]:
-        """What the peak is never below, and never above; (0, 0) for a model without nodes."""
-        return (int(self.lower.max()), int(self.upper.max())) if len(self.lower) else (0, 0)
+    peak: tuple[int, int]
+    """What the peak is never below, and never above; (0, 0) for a model without nodes."""
 
     def __str__(self) -> str:
         low, high = self.peak
         return f"peak between {low:,} and {high:,} bytes"
 
 
-def total_bounds(totals: Sequence[Expr], ranges: Ranges, needed: Iterable[str]) -> Bounds:
-    """Bounds of all *totals*.
+def total_bounds(
+    totals: Sequence[Expr], ranges: Ranges, needed: Iterable[str], inner: Sequence[Expr] = ()
+) -> Bounds:
+    """Bounds of all *totals*, and of the peak, to which the *inner* nodes belong too.
 
     Raises:
         SizeError: A dimension among *needed* has no range, or one without end.
@@ -46,9 +45,13 @@ def total_bounds(totals: Sequence[Expr], ranges: Ranges, needed: Iterable[str]) 
         raise SizeError(
             f"ranges are missing: {', '.join(map(repr, missing[:12]))}; give each (least, greatest)"
         )
-    known = {total: bounds(total, ranges) for total in dict.fromkeys(totals)}
+    known = {total: bounds(total, ranges) for total in dict.fromkeys((*totals, *inner))}
     lower = [known[total][0] for total in totals]
     upper = [known[total][1] or 0 for total in totals]
-    if max(upper, default=0) > LARGEST:
-        raise SizeError(f"a total leaves 64-bit integers in these ranges: {max(upper)}")
-    return Bounds(np.array(lower, np.int64), np.array(upper, np.int64))
+    peak = (
+        max((low for low, _ in known.values()), default=0),
+        max((high or 0 for _, high in known.values()), default=0),
+    )
+    if peak[1] > LARGEST:
+        raise SizeError(f"a total leaves 64-bit integers in these ranges: {peak[1]}")
+    return Bounds(np.array(lower, np.int64), np.array(upper, np.int64), peak)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -15,25 +13,32 @@ from onnx_notebook_profiler.errors import ModelError
 from onnx_notebook_profiler.model import LoadedModel, ModelSource, load_model
 from onnx_notebook_profiler.plan import GraphPlan, build_plan
 from onnx_notebook_profiler.plan.inplace import Fit, InPlaceReuse, ReuseRule, find_reuse
-from onnx_notebook_profiler.plan.views import keeps_bytes
 from onnx_notebook_profiler.symbolic.accounts import (
-    Charge,
+    ALL_COUNTED,
+    Counting,
     NodeAccount,
-    Source,
     evaluator_account,
     model_account,
 )
 from onnx_notebook_profiler.symbolic.annotate import annotate
 from onnx_notebook_profiler.symbolic.bounds import Bounds, total_bounds
 from onnx_notebook_profiler.symbolic.budget import Budget
-from onnx_notebook_profiler.symbolic.data_sizes import DataSizes, decided_types
+from onnx_notebook_profiler.symbolic.data_sizes import (
+    DataSizes,
+    Decided,
+    decide,
+    every_data_dim,
+)
 from onnx_notebook_profiler.symbolic.difference import Difference, sum_by_operator
 from onnx_notebook_profiler.symbolic.dims import InputDims, read_dims
 from onnx_notebook_profiler.symbolic.evaluation import CompiledForms
 from onnx_notebook_profiler.symbolic.expression import Expr
+from onnx_notebook_profiler.symbolic.inside import Moment, moments
 from onnx_notebook_profiler.symbolic.inverse import feasible, largest
 from onnx_notebook_profiler.symbolic.limits import Limit
-from onnx_notebook_profiler.symbolic.peak import Peak
+from onnx_notebook_profiler.symbolic.measure import bytes_of_values, measure_of
+from onnx_notebook_profiler.symbolic.node_texts import Scalar, node_texts, scalar, sum_charges
+from onnx_notebook_profiler.symbolic.peak import Peak, Place
 from onnx_notebook_profiler.symbolic.ranges import check_ranges
 from onnx_notebook_profiler.symbolic.scratch import scratch_bytes
 from onnx_notebook_profiler.symbolic.shapes import (
@@ -44,59 +49,21 @@ from onnx_notebook_profiler.symbolic.shapes import (
     infer_types,
 )
 from onnx_notebook_profiler.symbolic.tags import Tag, tag_values
-from onnx_notebook_profiler.symbolic.value_bytes import numpy_bytes, stored_bytes
+from onnx_notebook_profiler.symbolic.unknown import (
+    ByteCoverage,
+    Coverage,
+    Unknown,
+    byte_coverage,
+    find_unknown,
+)
 from onnx_notebook_profiler.symbolic.work import ModelWork, WorkTotals, count_work
 
-__all__ = [
-    "NODE_MEMORY_ALREADY_ALLOCATED_BYTES_KEY",
-    "NODE_MEMORY_INITIALIZERS_KEY",
-    "NODE_MEMORY_INPUTS_KEY",
-    "NODE_MEMORY_INTERMEDIATES_KEY",
-    "NODE_MEMORY_OUTPUTS_KEY",
-    "NODE_MEMORY_OUTPUT_ALLOCATION_BYTES_KEY",
-    "NODE_MEMORY_TOTAL_BYTES_KEY",
-    "NODE_PEAK_MEMORY_KEY",
-    "Account",
-    "ComputeContext",
-    "Coverage",
-    "Unknown",
-]
-
-NODE_MEMORY_TOTAL_BYTES_KEY = "total_bytes"
-NODE_MEMORY_ALREADY_ALLOCATED_BYTES_KEY = "already_allocated_bytes"
-NODE_MEMORY_OUTPUT_ALLOCATION_BYTES_KEY = "output_allocation_bytes"
-NODE_MEMORY_INPUTS_KEY = "inputs"
-NODE_MEMORY_INITIALIZERS_KEY = "initializers"
-NODE_MEMORY_INTERMEDIATES_KEY = "intermediates"
-NODE_MEMORY_OUTPUTS_KEY = "outputs"
-NODE_PEAK_MEMORY_KEY = "onnx_light.peak_memory"
+__all__ = ["Account", "ComputeContext"]
 
 Account = Literal["model", "evaluator"]
 """model: inputs, initializers and everything alive, as onnx-light counts. evaluator: what ReferenceEvaluator holds."""
 
 Sizes = Mapping[str, int | Sequence[int] | npt.NDArray[Any]]
-Scalar = int | str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Unknown:
-    """A value whose size no rule gives: which node makes it (-1: none, it is an input or initializer) and why."""
-
-    value: str
-    node: int
-    op: str
-    reason: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Coverage:
-    """How many values have a size, of how many."""
-
-    known: int
-    total: int
-
-    def __str__(self) -> str:
-        return f"{self.known} of {self.total} values"
 
 
 class ComputeContext:
@@ -107,18 +74,35 @@ class ComputeContext:
             element-wise operators and views, where the sizes are equal. ``"structural"``: any that fits, onnx-light's
             bound. ``"none"``: none.
         account: ``"model"`` counts inputs and initializers from the first node to the last, and outputs once they are
-            made. ``"evaluator"`` counts what :class:`~onnx_notebook_profiler.ReferenceEvaluator` holds, for models
-            without control flow; *reuse* does not apply to it.
+            made. ``"evaluator"`` counts what :class:`~onnx_notebook_profiler.ReferenceEvaluator` holds; *reuse* and
+            the switches below do not apply to it.
+        count_outputs: False leaves the model's outputs out: the caller has buffers for them.
+        count_initializers: False leaves the weights out: they are looked at apart.
+        release_inputs: True lets an input go after the last node that reads it.
 
     Raises:
-        ValueError: *reuse* or *account* is none of these words.
+        ValueError: *reuse* or *account* is none of these words, or a switch is set for ``"evaluator"``.
     """
 
-    def __init__(self, reuse: ReuseRule = "operator", account: Account = "model") -> None:
+    def __init__(
+        self,
+        reuse: ReuseRule = "operator",
+        account: Account = "model",
+        *,
+        count_outputs: bool = True,
+        count_initializers: bool = True,
+        release_inputs: bool = False,
+    ) -> None:
         if reuse not in ("operator", "structural", "none"):
             raise ValueError(f"reuse is 'operator', 'structural' or 'none', not {reuse!r}")
         if account not in ("model", "evaluator"):
             raise ValueError(f"account is 'model' or 'evaluator', not {account!r}")
+        self._counting = Counting(count_outputs, count_initializers, release_inputs)
+        if account == "evaluator" and self._counting != ALL_COUNTED:
+            raise ValueError(
+                "account='evaluator' counts what the evaluator holds: count_outputs, count_initializers and "
+                "release_inputs are switches of account='model'"
+            )
         self._reuse_rule = reuse
         self._account = account
         self._clear()
@@ -128,7 +112,8 @@ class ComputeContext:
         self._plan: GraphPlan | None = None
         self._input_dims = InputDims((), {}, {})
         self._inferred = Inferred({}, {}, {})
-        self._types: dict[str, ValueType | UnknownSize] = {}
+        self._decided = Decided(self._inferred, {}, {}, frozenset())
+        self._types: Mapping[str, ValueType | UnknownSize] = {}
         self._bytes: dict[str, Expr | None] = {}
         self.value_tags: dict[str, Tag] = {}
         self.node_tags: list[Tag] = []
@@ -141,6 +126,8 @@ class ComputeContext:
         self._totals: list[Expr] = []
         self._io_totals: list[Expr] = []
         self._made: list[Expr] = []
+        self.inside: tuple[Moment, ...] = ()
+        """The nodes of branches, loop bodies and functions: what is alive while each of them runs."""
         self._prepare()
         self._missing: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.unknown: tuple[Unknown, ...] = ()
@@ -173,8 +160,10 @@ class ComputeContext:
         self._plan = plan = build_plan(loaded)
         self._input_dims = read_dims(loaded)
         self._inferred = infer_types(loaded, self._input_dims)
-        self._types = decided_types(self._inferred, data_sizes or {})
-        self._measure(plan)
+        self._decided = decide(self._inferred, data_sizes or {})
+        self._types = self._decided.types
+        measure = measure_of(self._account)
+        self._bytes = bytes_of_values(plan, self._types, measure)
         self.value_tags, self.node_tags = tag_values(loaded.proto.graph)
         self.reuse = [
             find_reuse(
@@ -183,26 +172,21 @@ class ComputeContext:
             for step in plan.steps
         ]
         self.peak_memory = [scratch_bytes(step.node, self._types) for step in plan.steps]
-        self.unknown = tuple(self._find_unknown(plan))
-        self._fill(list(self._walk(plan, allow_input_overwrite)))
-
-    def _measure(self, plan: GraphPlan) -> None:
-        """Bytes of every value; what only rearranges its input has as many, also where its shape is unknown."""
-        measure = functools.cache(numpy_bytes if self._account == "evaluator" else stored_bytes)
-        for name in plan.slots:
-            kind = self._types.get(name)
-            self._bytes[name] = measure(kind) if isinstance(kind, ValueType) else None
-        for step in plan.steps:
-            if not step.is_call and keeps_bytes(step.node):
-                source, result = step.node.input[0], step.node.output[0]
-                if self._bytes[result] is None:
-                    self._bytes[result] = self._bytes[source]
+        self.unknown = tuple(find_unknown(plan, self._bytes, self._types))
+        accounts = list(self._walk(plan, allow_input_overwrite))
+        self.inside = tuple(moments(plan, accounts, self._decided, self._bytes, measure))
+        self._fill(accounts)
 
     def _walk(self, plan: GraphPlan, overwrite_inputs: bool) -> Iterable[NodeAccount]:
         if self._account == "evaluator":
             return evaluator_account(plan, self._bytes.get, self.value_tags, self._rank)
         return model_account(
-            plan, self.reuse, self._bytes.get, self.value_tags, overwrite_inputs=overwrite_inputs
+            plan,
+            self.reuse,
+            self._bytes.get,
+            self.value_tags,
+            overwrite_inputs=overwrite_inputs,
+            counting=self._counting,
         )
 
     def _rank(self, name: str) -> int | None:
@@ -229,32 +213,16 @@ class ComputeContext:
             return "greater"
         return None
 
-    def _find_unknown(self, plan: GraphPlan) -> Iterable[Unknown]:
-        makers = {name: step for step in plan.steps for name in step.node.output if name}
-        for name, nbytes in self._bytes.items():
-            if nbytes is not None:
-                continue
-            step = makers.get(name)
-            kind = self._types.get(name)
-            reason = (
-                kind.reason
-                if isinstance(kind, UnknownSize)
-                else "its element type has no fixed width"
-            )
-            yield Unknown(
-                name, step.index if step else -1, step.node.op_type if step else "", reason
-            )
-
     def _fill(self, accounts: Sequence[NodeAccount]) -> None:
         self._accounts = accounts
         missing = np.zeros(len(accounts), np.bool_)
         for index, account in enumerate(accounts):
             missing[index] = account.unknown or any(one.nbytes is None for one in account.fresh)
-            fresh = _sum(account.fresh)
+            fresh = sum_charges(account.fresh)
             self._totals.append(account.already + fresh)
             self._made.append(fresh)
             self._io_totals.append(
-                account.already_io + _sum(one for one in account.fresh if one.is_io)
+                account.already_io + sum_charges(one for one in account.fresh if one.is_io)
             )
         self._missing = missing
         self._prepare()
@@ -264,8 +232,24 @@ class ComputeContext:
         names = self._input_dims.names
         self._evaluator = CompiledForms(self._totals, names)
         self._io_evaluator = CompiledForms(self._io_totals, names)
-        self.peak = Peak(self._totals, self._evaluator)
-        """The highest total over all nodes."""
+        places, entries = self._entries()
+        forms = CompiledForms(entries, names) if self.inside else self._evaluator
+        self.peak = Peak(entries, forms, places=places)
+        """The most that is alive at any node, those inside other nodes included."""
+
+    def _entries(self) -> tuple[list[Place], list[Expr]]:
+        """Every node with its total, those inside a node before it."""
+        inside: dict[int, list[Moment]] = {}
+        for moment in self.inside:
+            inside.setdefault(moment.node, []).append(moment)
+        places, entries = [], []
+        for node, total in enumerate(self._totals):
+            for moment in inside.get(node, ()):
+                places.append(Place(node, moment.label))
+                entries.append(moment.total)
+            places.append(Place(node))
+            entries.append(total)
+        return places, entries
 
     # what people read
 
@@ -277,7 +261,7 @@ class ComputeContext:
         """For each node the totals (int, or text where symbolic) and the buckets (tag -> int or text)."""
         if self._memory is None:
             nodes = zip(self._accounts, self._totals, self._made, strict=True)
-            self._memory = [_shown(account, total, fresh) for account, total, fresh in nodes]
+            self._memory = [node_texts(account, total, fresh) for account, total, fresh in nodes]
         return self._memory
 
     @property
@@ -288,7 +272,7 @@ class ComputeContext:
     @property
     def data_dims(self) -> Mapping[str, DataDim]:
         """Dimensions that only data decides, such as how many elements are not zero; see ``compute(data_sizes=)``."""
-        return self._inferred.data_dims
+        return every_data_dim(self._inferred)
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -318,6 +302,18 @@ class ComputeContext:
         """How many values have a size."""
         return Coverage(len(self._bytes) - len(self.unknown), len(self._bytes))
 
+    def byte_coverage(self, sizes: Sizes | None = None, /, **dims: Any) -> ByteCoverage:
+        """Bytes of the values that have a size, and of all values where the others are as large as they can be.
+
+        Raises:
+            SizeError: As :meth:`totals`; or a size is an array.
+        """
+        bounded: dict[str, Expr | None] = {}
+        if self._plan is not None:
+            types = decide(self._inferred, "bounds").types
+            bounded = bytes_of_values(self._plan, types, measure_of(self._account))
+        return byte_coverage(self._bytes, bounded, self.dims, {**(sizes or {}), **dims})
+
     def node_memory(self, index: int) -> dict[str, Any]:
         """Totals and buckets of one node; IndexError where there is no such node."""
         return self.memory[_checked(index, len(self.memory))]
@@ -337,7 +333,7 @@ class ComputeContext:
     def shape(self, name: str) -> tuple[Scalar, ...] | None:
         """Shape of a value, ints and expressions as text; None where it is unknown."""
         kind = self._types.get(name)
-        return tuple(map(_scalar, kind.shape)) if isinstance(kind, ValueType) else None
+        return tuple(map(scalar, kind.shape)) if isinstance(kind, ValueType) else None
 
     def input_shapes(
         self, sizes: Sizes | None = None, /, **dims: int
@@ -412,7 +408,8 @@ class ComputeContext:
             SizeError: A range is missing or wrong, or an operation has no value in it.
         """
         asked = check_ranges({**(ranges or {}), **dims}, self.dims)
-        return total_bounds(self._totals, asked, self._evaluator.symbols)
+        inner = [moment.total for moment in self.inside]
+        return total_bounds(self._totals, asked, self._evaluator.symbols, inner)
 
     def diff(self, other: ComputeContext) -> Difference:
         """This model against *other*: peaks, bytes by operator, and where one overtakes the other."""
@@ -430,17 +427,29 @@ class ComputeContext:
         """The part of :meth:`totals` that the evaluator holds in its io account; 0 for ``account="model"``."""
         return self._io_evaluator({**(sizes or {}), **dims})
 
+    def highest(self, sizes: Sizes | None = None, /, **dims: Any) -> npt.NDArray[np.int64]:
+        """Most bytes alive while each node runs: its total, or more while a node inside it runs.
+
+        Returns:
+            int64 [nodes], or [sizes, nodes] where a size is an array.
+
+        Raises:
+            SizeError: As :meth:`totals`.
+        """
+        found: npt.NDArray[np.int64] = self.peak.by_node({**(sizes or {}), **dims})
+        return found
+
     def unknown_nodes(self, sizes: Sizes | None = None, /, **dims: Any) -> npt.NDArray[np.bool_]:
         """Which totals are to be read as "at least"; bool [nodes].
 
-        They leave out a value of unknown size, or what the node's branches, loop body or function hold while it runs.
+        They leave out a value of unknown size, be it one inside the node's branches, loop body or function.
 
         Raises:
             SizeError: As :meth:`totals`.
         """
         self.totals(sizes, **dims)
         missing = self._missing.copy()
-        missing[list(self.body_nodes)] = True
+        missing[[moment.node for moment in self.inside if moment.unknown]] = True
         return missing
 
     @property
@@ -464,7 +473,7 @@ class ComputeContext:
 
     @property
     def body_nodes(self) -> tuple[int, ...]:
-        """Nodes that run a branch, a loop body or a function: what is alive inside is in no total."""
+        """Nodes that run a branch, a loop body or a function: what is alive inside is in :attr:`inside`."""
         steps = self._plan.steps if self._plan is not None else ()
         return tuple(step.index for step in steps if step.bodies)
 
@@ -492,39 +501,6 @@ class ComputeContext:
             f"ComputeContext({self._model.name!r}, {len(self)} nodes, dims {', '.join(self.dims) or 'none'}, "
             f"sizes of {self.coverage})"
         )
-
-
-def _shown(account: NodeAccount, total: Expr, fresh: Expr) -> dict[str, Any]:
-    """What one node holds and makes, as numbers and texts."""
-    made = {charge.tag for charge in account.fresh}
-    return {
-        NODE_MEMORY_ALREADY_ALLOCATED_BYTES_KEY: _scalar(account.already),
-        NODE_MEMORY_INITIALIZERS_KEY: _bucket(account, "initializers"),
-        NODE_MEMORY_INPUTS_KEY: _bucket(account, "inputs"),
-        NODE_MEMORY_INTERMEDIATES_KEY: _bucket(account, "intermediates"),
-        NODE_MEMORY_OUTPUT_ALLOCATION_BYTES_KEY: _scalar(fresh),
-        NODE_MEMORY_OUTPUTS_KEY: _scalars(
-            {tag: _sum(one for one in account.fresh if one.tag == tag) for tag in made}
-        ),
-        NODE_MEMORY_TOTAL_BYTES_KEY: _scalar(total),
-    }
-
-
-def _sum(charges: Iterable[Charge]) -> Expr:
-    return Expr.sum(charge.nbytes for charge in charges if charge.nbytes is not None)
-
-
-def _scalar(size: Expr) -> Scalar:
-    return size.value if size.is_constant else str(size)
-
-
-def _bucket(account: NodeAccount, source: Source) -> dict[str, Scalar]:
-    return _scalars({tag: size for (kind, tag), size in account.buckets.items() if kind == source})
-
-
-def _scalars(sizes: Mapping[Tag, Expr]) -> dict[str, Scalar]:
-    """Bytes by tag, sorted by tag; tags of 0 bytes are left out."""
-    return {tag: _scalar(sizes[tag]) for tag in sorted(sizes) if sizes[tag] != Expr.constant(0)}
 
 
 def _op_label(domain: str, op_type: str) -> str:

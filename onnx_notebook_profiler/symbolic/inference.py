@@ -89,6 +89,7 @@ class Inference:
         self._contents: dict[ir.Value, Array | None] = {}
         self._reasons: dict[ir.Value, str] = {}
         self._bodies: dict[tuple[int, str], Inferred] = {}
+        self._runs: dict[tuple[int, str], Expr] = {}
 
     # graphs
 
@@ -96,8 +97,8 @@ class Inference:
         self, graph: ir.Graph, protos: Sequence[NodeProto], opsets: Mapping[str, int]
     ) -> Inferred:
         """Go through *graph*, whose nodes are *protos*; its inputs have their shapes already."""
-        outer = self._bodies, self.opsets, self.sizes.data_dims
-        self._bodies, self.opsets, self.sizes.data_dims = {}, opsets, {}
+        outer = self._bodies, self._runs, self.opsets, self.sizes.data_dims
+        self._bodies, self._runs, self.opsets, self.sizes.data_dims = {}, {}, opsets, {}
         context = _EngineContext(self, opsets)
         try:
             for node in graph:
@@ -107,13 +108,20 @@ class Inference:
                 for index, (node, proto) in enumerate(zip(graph, protos, strict=True)):
                     domain = "" if node.domain == "ai.onnx" else node.domain
                     self._node(context, Call(self, index, node, proto, opsets.get(domain, 1)))
-            return Inferred(self._types(graph), self.sizes.data_dims, self._bodies, tuple(limits))
+            return Inferred(
+                self._types(graph), self.sizes.data_dims, self._bodies, self._runs, tuple(limits)
+            )
         finally:
-            self._bodies, self.opsets, self.sizes.data_dims = outer
+            self._bodies, self._runs, self.opsets, self.sizes.data_dims = outer
 
     def keep_body(self, call: Call, name: str, inferred: Inferred) -> None:
         """What a body of a node holds."""
         self._bodies[call.index, name] = inferred
+
+    def keep_runs(self, call: Call, name: str, times: Expr) -> None:
+        """How often a body of a node runs."""
+        if not self.sizes.why_unknown(times):
+            self._runs[call.index, name] = times
 
     def forget(self, value: ir.Value) -> None:
         """Leave nothing of what is known of a value but its name."""

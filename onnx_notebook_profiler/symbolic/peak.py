@@ -20,7 +20,7 @@ from onnx_notebook_profiler.symbolic.ranges import Range, check_ranges
 from onnx_notebook_profiler.symbolic.sizes import LARGEST
 from onnx_notebook_profiler.symbolic.straight_line import compile_greatest
 
-__all__ = ["Breakpoint", "Peak", "PeakCurve", "Piece"]
+__all__ = ["Breakpoint", "Peak", "PeakCurve", "Piece", "Place"]
 
 _CHUNK = 65_536
 _MAX_SWEEP = 50_000_000
@@ -29,14 +29,32 @@ _CALLS_BEFORE_PIECES = 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Piece:
-    """A node that may be the peak, and its total in bytes."""
+class Place:
+    """A node of the main graph, or one inside it."""
 
     node: int
-    bytes: Expr
+    """In the main graph."""
+    inside: str = ""
+    """``Loop_3/body/MatMul_7``, from the main graph inwards; empty for the node itself."""
 
     def __str__(self) -> str:
-        return f"node {self.node}: {self.bytes}"
+        return f"node {self.node}" + (f" ({self.inside})" if self.inside else "")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Piece:
+    """A node that may be the peak, and the bytes alive at it."""
+
+    place: Place
+    bytes: Expr
+
+    @property
+    def node(self) -> int:
+        """In the main graph."""
+        return self.place.node
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.bytes}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,9 +80,10 @@ class Peak:
     """The maximum over nodes, taken anew at every size: another size may have another peak node.
 
     Args:
-        totals: Bytes alive at each node.
+        totals: Bytes alive at each place.
         evaluator: The same, ready to be evaluated.
         ranges: Where the sizes may lie, see :meth:`within`.
+        places: What the totals belong to, in the order of the nodes; without them the nodes of the main graph.
     """
 
     def __init__(
@@ -72,9 +91,12 @@ class Peak:
         totals: Sequence[Expr],
         evaluator: CompiledForms,
         ranges: Mapping[str, Range] | None = None,
+        places: Sequence[Place] | None = None,
     ) -> None:
         self._totals = totals
         self._evaluator = evaluator
+        self._places = [Place(node) for node in range(len(totals))] if places is None else places
+        self._nodes = np.array([place.node for place in self._places], np.intp)
         self._ranges = dict(ranges or {})
         self._calls = 0
 
@@ -89,7 +111,7 @@ class Peak:
             SizeError: A name is unknown, or something is no range of sizes.
         """
         asked = check_ranges({**(ranges or {}), **dims}, self._evaluator.dims)
-        return Peak(self._totals, self._evaluator, {**self._ranges, **asked})
+        return Peak(self._totals, self._evaluator, {**self._ranges, **asked}, self._places)
 
     @functools.cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -98,7 +120,7 @@ class Peak:
         A node is left out only where it is proved that another one always holds as much.
         """
         kept = undominated(self._totals, self._evaluator, self._ranges, first_ones=False)
-        return tuple(Piece(node, self._totals[node]) for node in kept)
+        return tuple(Piece(self._places[at], self._totals[at]) for at in kept)
 
     @property
     def expression(self) -> str:
@@ -132,7 +154,31 @@ class Peak:
         totals: npt.NDArray[np.int64] = self._evaluator({**(sizes or {}), **dims})
         if totals.shape[-1] == 0:
             return -1 if totals.ndim == 1 else np.full(len(totals), -1)
-        return int(totals.argmax()) if totals.ndim == 1 else totals.argmax(axis=-1)
+        found = self._nodes[totals.argmax(axis=-1)]
+        return int(found) if totals.ndim == 1 else found
+
+    def place(self, sizes: Mapping[str, Any] | None = None, /, **dims: Any) -> Place:
+        """Where the peak is at one size, down to the node inside a branch, loop body or function.
+
+        Raises:
+            SizeError: As :meth:`evaluate`; or the model has no nodes, or a size is an array.
+        """
+        totals = self._evaluator({**(sizes or {}), **dims})
+        if totals.ndim != 1 or not len(totals):
+            raise SizeError("the peak has one place at one size of a model with nodes")
+        return self._places[int(totals.argmax())]
+
+    def by_node(self, sizes: Mapping[str, Any] | None = None, /, **dims: Any) -> Any:
+        """The most that is alive while each node runs: int64 [nodes] or [sizes, nodes].
+
+        Raises:
+            SizeError: As :meth:`evaluate`.
+        """
+        totals: npt.NDArray[np.int64] = self._evaluator({**(sizes or {}), **dims})
+        if len(self._nodes) == 0 or self._nodes[-1] == len(self._nodes) - 1:
+            return totals
+        starts = np.flatnonzero(np.diff(self._nodes, prepend=-1))
+        return np.maximum.reduceat(totals, starts, axis=-1)
 
     def over(self, sizes: Mapping[str, Any] | None = None, /, **dims: Any) -> PeakCurve:
         """Peak and peak node at each of many sizes, from the few nodes that can be it.
@@ -148,8 +194,8 @@ class Peak:
         if not self._totals:
             raise SizeError("a model without nodes has no peak")
         small = any(np.size(size) and np.min(size) < 1 for size in given.values())
-        contest = self._all if small else self._contest
-        return contest.over(given)
+        curve = (self._all if small else self._contest).over(given)
+        return PeakCurve(self._nodes[curve.nodes], curve.bytes)
 
     def breakpoints(
         self,

@@ -56,5 +56,7 @@ class Inferred:
     """By name: the dimensions of this graph that only data decides, those of its bodies left out."""
     bodies: Mapping[tuple[int, str], Inferred]
     """By index of the node and name of the body, as in the plan; in a loop's body, what holds in every iteration."""
+    runs: Mapping[tuple[int, str], Expr] = dataclasses.field(default_factory=dict)
+    """By the same: how often a body runs each time that its node does; bodies of which nobody knows are left out."""
     limits: tuple[Limit, ...] = ()
     """What has to hold for the graph to run, that of its bodies left out."""

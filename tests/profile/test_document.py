@@ -74,7 +74,7 @@ def test_memory_paragraph_adds_up() -> None:
 def test_differences_are_named_in_the_paragraph() -> None:
     x = np.ones((2, 8), np.float32)[:, ::2]
     text = " ".join(onp.profile(memory_demo_model(), {"X": x}).to_text().split())
-    assert "differ at 5 of 5 nodes: feeds copied to be contiguous." in text
+    assert "differ at 5 nodes: feeds copied to be contiguous." in text
 
 
 def test_times_only_when_asked_for() -> None:
@@ -208,13 +208,14 @@ def test_a_peak_inside_a_branch_is_said_everywhere_alike() -> None:
     assert profile.nodes[0].predicted_bytes == 401
     text = profile.to_text()
     assert "401" in text
-    assert "hold while they run is measured, not predicted" in text
+    said = "equal at 1 of 1 nodes and at 3 of 3 nodes inside branches, loops and functions."
+    assert said in " ".join(text.split())
     assert sum(buffer.nbytes for buffer in profile.live_at_peak) == 1605
 
 
-def test_totals_of_nodes_with_bodies_are_at_least() -> None:
+def test_totals_of_nodes_with_bodies_are_whole() -> None:
     context = onp.ComputeContext(account="evaluator")
     context.compute(BRANCHES)
     assert context.body_nodes == (0,)
-    assert context.unknown_nodes(N=3).tolist() == [True]
+    assert context.unknown_nodes(N=3).tolist() == [False]
     assert not context.unsized_nodes().any()

@@ -75,7 +75,10 @@ def infer_if(call: Call) -> None:
     branches = [_go_through(call, name) for name in ("then_branch", "else_branch")]
     condition = call.numbers(0)
     if condition is not None:
-        chosen, inferred = branches[0 if condition[0] else 1]
+        place = 0 if condition[0] else 1
+        for number, name in enumerate(("then_branch", "else_branch")):
+            call.inference.keep_runs(call, name, Expr.constant(int(number == place)))
+        chosen, inferred = branches[place]
         for output, result in zip(call.node.outputs, chosen.outputs, strict=False):
             pass_on(call, result, output, inferred)
         return
@@ -218,15 +221,16 @@ def infer_loop(call: Call) -> None:
     def run() -> tuple[ir.Graph, Inferred]:
         _set(call, graph.inputs[0], (), ir.DataType.INT64)
         _set(call, graph.inputs[1], (), ir.DataType.BOOL)
-        if call.has(1):
-            call.inference.set_content(graph.inputs[1], _true(call.content(1)))
+        starts = _true(call.content(1)) if call.has(1) else np.array(True)
+        call.inference.set_content(graph.inputs[1], starts)
         return _go_through(call, "body")
 
     states.settle(graph.inputs[2:], run, 1)
     count = len(states.shapes)
     for place, output in enumerate(call.node.outputs[:count]):
         _leave(call, output, graph.outputs[place + 1], states, place)
-    trips: Expr | None = None
+    most, exact = _trips(call, graph)
+    trips = most if exact else None
     for place, output in enumerate(call.node.outputs[count:], count):
         if not output.name:
             continue
@@ -236,8 +240,10 @@ def infer_loop(call: Call) -> None:
         if shape is None:
             call.inference.why(output, "what an iteration gives has no shape that all have")
             continue
-        trips = _trips(call, graph, place) if trips is None else trips
+        trips = call.data_dim(place, 0, most) if trips is None else trips
         call.give(place, (trips, *shape), result.dtype)
+    if trips is not None:
+        call.inference.keep_runs(call, "body", trips)
 
 
 def _true(content: Array | None) -> Array | None:
@@ -259,17 +265,15 @@ def _leave(call: Call, output: ir.Value, result: ir.Value, states: _States, plac
         inference.why(output, "each iteration changes its shape")
 
 
-def _trips(call: Call, graph: ir.Graph, place: int) -> Expr:
-    """How many iterations there are: the given number, where no condition ends the loop."""
+def _trips(call: Call, graph: ir.Graph) -> tuple[Expr | None, bool]:
+    """How many iterations there are at most, None for any number; and whether no condition ends the loop earlier."""
     most = call.entries(0)[0] if call.has(0) and call.content(0) is not None else None
     bound = None if most is None else maximum(0, most)
     going = graph.outputs[0]
     content = call.inference.content(going)
     endless = going is graph.inputs[1] or _true(content) is not None
     starts = not call.has(1) or _true(call.content(1)) is not None
-    if bound is not None and endless and starts:
-        return bound
-    return call.data_dim(place, 0, bound)
+    return bound, bound is not None and endless and starts
 
 
 class _Cut(NamedTuple):
@@ -322,6 +326,8 @@ def infer_scan(call: Call) -> None:
         raise Undecided("the length of what it scans is not known")
     length = next((cut.length for cut in known if cut.length.is_constant), known[0].length)
     lead = known[0].batch
+    if not batched:
+        call.inference.keep_runs(call, "body", length)
     for place, output in enumerate(call.node.outputs[:count]):
         _leave(call, output, graph.outputs[place], states, place)
         if batched and output.shape is not None:
