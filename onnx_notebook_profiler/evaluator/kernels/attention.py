@@ -1,35 +1,45 @@
-"""Attention, RotaryEmbedding, LinearAttention and CausalConvWithState of the default domain.
+"""Attention of the default domain.
 
-https://onnx.ai/onnx/operators/onnx__Attention.html and the pages of the others. float16 is computed in float32,
-bfloat16 goes to the next tier but for RotaryEmbedding. Scratch: see ``_attention.py``; LinearAttention holds its state
-in float32.
+https://onnx.ai/onnx/operators/onnx__Attention.html. float16 is computed in float32 and rounded once; bfloat16 is
+rounded after the scores, the bias and the softmax, as the operator's function body does it. Scratch: see
+``_attention.py``; keys and values joined with their past where no present is asked for.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+from onnx import TensorProto
 
-from onnx_notebook_profiler.errors import UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
 from onnx_notebook_profiler.evaluator.kernels._attention import (
+    Mask,
     Rules,
     attend,
-    causal_bias,
     heads_first,
     joined,
-    rotate,
-    window_bias,
 )
 from onnx_notebook_profiler.evaluator.kernels._rows import row_type
-from onnx_notebook_profiler.evaluator.kernels._shared import BFLOAT16, FLOAT32, given, operands
+from onnx_notebook_profiler.evaluator.kernels._shared import (
+    BFLOAT16,
+    element_type,
+    given,
+    operands,
+)
 from onnx_notebook_profiler.evaluator.registry import register
 
-__all__ = ["Attention", "CausalConvWithState", "LinearAttention", "RotaryEmbedding"]
+__all__ = ["Attention"]
 
-_MS: Final = "com.microsoft"
+_PRECISIONS: Final = (
+    TensorProto.FLOAT,
+    TensorProto.FLOAT16,
+    TensorProto.DOUBLE,
+    TensorProto.BFLOAT16,
+)
 
 
 @register("Attention", since_version=23)
@@ -39,46 +49,76 @@ class Attention(Kernel):
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
         attributes = spec.attributes
-        self._heads = (
-            int(attributes.get("q_num_heads", 0)),
-            int(attributes.get("kv_num_heads", 0)),
-        )
-        self._causal = bool(attributes.get("is_causal", 0))
-        self._window = (
-            int(attributes.get("left_window_size", -1)),
-            int(attributes.get("right_window_size", -1)),
-        )
-        self._stage = int(attributes.get("qk_matmul_output_mode", 0))
+        self._heads = int(attributes.get("q_num_heads", 0))
+        self._groups = int(attributes.get("kv_num_heads", 0))
+        left = int(attributes.get("left_window_size", -1))
+        right = int(attributes.get("right_window_size", -1))
+        stage = int(attributes.get("qk_matmul_output_mode", 0))
+        if min(left, right) < -1:
+            raise ValueError(f"Attention: windows are -1 or more, got {left} and {right}")
+        if not 0 <= stage <= 3:
+            raise ValueError(f"Attention: qk_matmul_output_mode is from 0 to 3, got {stage}")
+        causal = bool(attributes.get("is_causal", 0))
+        self._band = Mask(left=left, right=0 if causal else right)
+        self._scale: float | None = attributes.get("scale")
+        self._rules = Rules(1.0, float(attributes.get("softcap", 0.0)), stage=stage)
+        precision = attributes.get("softmax_precision")
+        if precision is not None and precision not in _PRECISIONS:
+            raise ValueError(f"Attention: softmax_precision {precision} is no floating-point type")
+        self._precision = None if precision is None else element_type(int(precision))
 
     def _views(self, inputs: Sequence[Any]) -> tuple[Array, Array, Array]:
+        """Queries, keys and values, heads first."""
+        q, k, v = inputs[:3]
+        if q.ndim == 4:
+            return q, k, v
+        return (
+            heads_first(q, self._heads),
+            heads_first(k, self._groups),
+            heads_first(v, self._groups),
+        )
+
+    def _check(self, inputs: Sequence[Array | None]) -> None:
+        """Raise where ranks and heads do not fit.
+
+        Raises:
+            ValueError: They do not.
+        """
         q, k, v = operands(self.spec, inputs, 3)
-        if q.dtype == BFLOAT16:
-            raise UnsupportedOperatorError(
-                "Attention in bfloat16 is rounded after each step, which this is not"
-            )
-        if q.ndim not in {3, 4} or k.ndim != q.ndim or v.ndim != q.ndim:
-            raise ValueError(
-                f"Attention expects Q, K, V of one rank, 3 or 4: got {list(q.shape)}, {list(k.shape)}, {list(v.shape)}"
-            )
-        if q.ndim == 3 and not all(self._heads):
+        shapes = f"Q {list(q.shape)}, K {list(k.shape)}, V {list(v.shape)}"
+        if q.ndim not in {3, 4} or not q.ndim == k.ndim == v.ndim:
+            raise ValueError(f"Attention expects Q, K, V of one rank, 3 or 4: got {shapes}")
+        if q.ndim == 3 and min(self._heads, self._groups) < 1:
             raise ValueError("Attention needs q_num_heads and kv_num_heads for inputs of rank 3")
-        own, shared = self._heads
-        q, k, v = heads_first(q, own), heads_first(k, shared), heads_first(v, shared)
-        if q.shape[3] != k.shape[3] or k.shape[:3] != v.shape[:3] or q.shape[1] % k.shape[1]:
-            raise ValueError(
-                f"Attention: heads Q {list(q.shape)}, K {list(k.shape)}, V {list(v.shape)} do not fit"
-            )
-        return q, k, v
+        if q.ndim == 3 and (
+            q.shape[2] % self._heads or k.shape[2] % self._groups or v.shape[2] % self._groups
+        ):
+            raise ValueError(f"Attention: {shapes} do not divide into the given heads")
+        q, k, v = self._views(inputs)
+        groups = max(k.shape[1], 1)
+        if q.shape[::3] != k.shape[::3] or k.shape[:3] != v.shape[:3] or q.shape[1] % groups:
+            raise ValueError(f"Attention: {shapes} do not fit each other")
+        past, old = given(inputs, 4), given(inputs, 5)
+        if (past is None) != (old is None):
+            raise ValueError("Attention: past_key and past_value are given together, or neither")
+        if past is not None and given(inputs, 6) is not None:
+            raise ValueError("Attention: nonpad_kv_seqlen is not used together with past_key")
 
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """Y, present_key, present_value [B, K, T, D], qk_matmul_output [B, H, S, T]."""
+        self._check(inputs)
         q, k, v = self._views(inputs)
-        past = given(inputs, 4)
+        past, mask, filled = given(inputs, 4), given(inputs, 3), given(inputs, 6)
         keys = k.shape[2] + (0 if past is None else past.shape[2])
         batch, heads, queries, _ = q.shape
-        packed = inputs[0] is not None and inputs[0].ndim == 3
+        if filled is not None and filled.shape != (batch,):
+            raise ValueError(
+                f"Attention: nonpad_kv_seqlen has shape {list(filled.shape)}, expected [{batch}]"
+            )
+        if mask is not None:
+            _check_mask(mask.shape, (batch, heads, queries, keys))
         shape: tuple[int, ...] = (batch, heads, queries, v.shape[3])
-        if packed:
+        if inputs[0] is not None and inputs[0].ndim == 3:
             shape = (batch, queries, heads * v.shape[3])
         specs = [
             TensorSpec(shape, q.dtype),
@@ -89,219 +129,80 @@ class Attention(Kernel):
         return specs[: len(self.spec.wanted)]
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """The cache, the bias, then the core."""
+        """The cache and the mask, then the core: item by item where each has a number of keys of its own."""
         q, k, v = self._views(inputs)
         y, new_keys, new_values, shown = [*outputs, None, None, None][:4]
-        past = given(inputs, 4)
+        past, mask, filled = given(inputs, 4), given(inputs, 3), given(inputs, 6)
         k = joined(past, k, new_keys)
         v = joined(given(inputs, 5), v, new_values)
-        scale = self.spec.attributes.get("scale")
-        rules = Rules(
-            float(scale) if scale is not None else 1 / float(np.sqrt(q.shape[3])),
-            float(self.spec.attributes.get("softcap", 0.0)),
-        )
-        bias = self._bias(
-            given(inputs, 3), given(inputs, 6), q, k, 0 if past is None else past.shape[2]
-        )
+        if y is None and shown is None:
+            return
         if y is None:
             y = np.empty((*q.shape[:3], v.shape[3]), q.dtype)
-        out = y if y.ndim == 4 else heads_first(y, q.shape[1])
-        attend(q, k, v, out, rules, bias, shown, self._stage)
-
-    def _bias(self, mask: Any, filled: Any, q: Array, k: Array, before: int) -> Any:
-        """All that forbids or favours keys, float32, broadcasts to [B, H, S, T]; None where nothing does."""
-        queries, keys = q.shape[2], k.shape[2]
-        wide = row_type(q.dtype)
-        bias: Any = None
-        if mask is not None:
-            bias = mask
-            if mask.dtype == np.bool_:
-                bias = np.where(mask, wide.type(0), wide.type(-np.inf))
-            gap = keys - bias.shape[-1]
-            bias = bias.astype(wide, copy=False)
-            if gap > 0:
-                bias = np.pad(
-                    bias, [(0, 0)] * (bias.ndim - 1) + [(0, gap)], constant_values=-np.inf
-                )
-        offsets = [before] if filled is None else (filled.reshape(-1) - queries).tolist()
-        left, right = self._window
-        parts = []
-        for offset in offsets:
-            part: Any = causal_bias(queries, keys, offset) if self._causal else None
-            if left >= 0 or right >= 0:
-                window = window_bias(queries, keys, offset, left, right)
-                part = window if part is None else part + window
-            parts.append(part)
-        if parts[0] is not None:
-            stack = np.stack(parts)[:, None] if filled is not None else parts[0]
-            bias = stack if bias is None else bias + stack
-        if filled is not None:
-            padding = np.where(np.arange(keys) < filled.reshape(-1, 1), 0, -np.inf).astype(wide)
-            padding = padding[:, None, None, :]
-            bias = padding if bias is None else bias + padding
-        return bias
-
-
-@register("RotaryEmbedding", since_version=23)
-@register("RotaryEmbedding", since_version=1, domain=_MS)
-class RotaryEmbedding(Kernel):
-    """X [B, H, S, D] or [B, S, H D], turned by the angles of its positions.
-
-    com.microsoft's has the positions as its second input, one number for a whole batch that starts there.
-    """
-
-    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
-        """As X."""
-        (x,) = operands(self.spec, inputs, 1)
-        if x.ndim not in {3, 4}:
-            raise ValueError(f"RotaryEmbedding expects X of rank 3 or 4, got {list(x.shape)}")
-        return (TensorSpec(x.shape, x.dtype),)
-
-    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """Pick the angles, turn the pairs."""
-        x, (y,) = inputs[0], outputs
-        attributes = self.spec.attributes
-        if self.spec.domain == _MS:
-            places, cos, sin = inputs[1:4]
-        else:
-            cos, sin, places = inputs[1], inputs[2], given(inputs, 3)
-        size = int(attributes.get("rotary_embedding_dim", 0))
-        heads = int(attributes.get("num_heads", 0))
-        if x.ndim == 3 and not heads:
-            heads = x.shape[2] // (size or 2 * cos.shape[-1])
-        length = x.shape[2] if x.ndim == 4 else x.shape[1]
-        if places is not None:
-            if places.size == 1 and self.spec.domain == _MS:
-                places = np.arange(length)[None] + int(places.reshape(-1)[0])
-            if places.size and not 0 <= int(places.min()) <= int(places.max()) < cos.shape[0]:
-                raise ValueError(f"positions are from 0 to {cos.shape[0] - 1}")
-            cos, sin = cos[places], sin[places]
-        if size:
-            cos, sin = cos[..., : size // 2], sin[..., : size // 2]
-        source, target = (
-            one.transpose(0, 2, 1, 3) if one.ndim == 4 else one.reshape(*one.shape[:2], heads, -1)
-            for one in (x, y)
-        )
-        wide = row_type(x.dtype)
-        rotate(
-            source.astype(wide, copy=False),
-            target,
-            cos.astype(wide),
-            sin.astype(wide),
-            interleaved=bool(attributes.get("interleaved", 0)),
-        )
-
-
-@register("LinearAttention", since_version=27)
-class LinearAttention(Kernel):
-    """query [B, T, H Dk], key [B, T, K Dk], value [B, T, K Dv] -> output [B, T, H Dv] and the state [B, K, Dk, Dv]."""
-
-    def __init__(self, spec: NodeSpec) -> None:
-        super().__init__(spec)
-        attributes = spec.attributes
-        self._heads = int(attributes["q_num_heads"])
-        self._groups = int(attributes["kv_num_heads"])
-        self._rule = str(attributes.get("update_rule", "gated_delta"))
-        if self._rule not in {"linear", "gated", "delta", "gated_delta"}:
-            raise ValueError(
-                f"update_rule is linear, gated, delta or gated_delta, not {self._rule!r}"
-            )
-
-    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
-        """Output and present_state."""
-        q, k, v = operands(self.spec, inputs, 3)
-        heads, groups = self._heads, self._groups
-        if heads % groups or q.shape[2] % heads or k.shape[2] % groups or v.shape[2] % groups:
-            raise ValueError(
-                f"LinearAttention: {list(q.shape)}, {list(k.shape)}, {list(v.shape)} do not fit {heads} and "
-                f"{groups} heads"
-            )
-        past = given(inputs, 3)
-        size = v.shape[2] // groups
-        state = (q.shape[0], groups, k.shape[2] // groups, size)
-        kind = q.dtype if past is None else past.dtype
-        return (TensorSpec((*q.shape[:2], heads * size), q.dtype), TensorSpec(state, kind))[
-            : len(self.spec.wanted)
-        ]
-
-    def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """One step after the other."""
-        y, present = [*outputs, None][:2]
-        groups, share = self._groups, self._heads // self._groups
-        q, k, v = (
-            heads_first(one, count).astype(FLOAT32)
-            for one, count in zip(inputs[:3], (self._heads, groups, groups), strict=True)
-        )
-        batch, _, steps, size = q.shape
-        past, decay, beta = (given(inputs, position) for position in (3, 4, 5))
-        state = np.zeros((batch, groups, size, v.shape[3]), np.float32)
-        if past is not None:
-            state[...] = past
-        scale = float(self.spec.attributes.get("scale") or 1 / np.sqrt(size))
-        gates = None if decay is None else np.exp(_per_head(decay, groups))
-        rates = None if beta is None else _per_head(beta, groups)
-        for step in range(steps):
-            if gates is not None and self._rule.startswith("gated"):
-                state *= gates[:, :, step, :, None]
-            key, value = k[:, :, step, :, None], v[:, :, step, None, :]
-            if self._rule.endswith("delta"):
-                value = value - np.matmul(key.swapaxes(-1, -2), state)
-                if rates is not None:
-                    value = value * rates[:, :, step, :, None]
-            state += key * value
-            query = q[:, :, step].reshape(batch, groups, share, size)
-            made = np.matmul(query, state) * scale
-            if y is not None:
-                y[:, step] = made.reshape(batch, -1)
-        if present is not None:
-            present[...] = state
-
-
-def _per_head(x: Array, heads: int) -> Array:
-    """[B, T, 1], [B, T, K] or [B, T, K D] as float32 [B, K or 1, T, 1 or D]."""
-    if x.shape[2] < heads:
-        return x.astype(FLOAT32)[:, None]
-    return heads_first(x, heads).astype(FLOAT32)
-
-
-@register("CausalConvWithState", since_version=27)
-class CausalConvWithState(Kernel):
-    """input [B, C, L] after the past, convolved channel by channel with weight [C, 1, k]; the last k - 1 come out."""
-
-    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
-        """Output and present_state [B, C, k - 1]."""
-        x, weight = operands(self.spec, inputs, 2)
-        if x.ndim != 3 or weight.shape[:2] != (x.shape[1], 1):
-            raise ValueError(
-                f"CausalConvWithState expects input [B, C, L] and weight [C, 1, k], got {list(x.shape)}, "
-                f"{list(weight.shape)}"
-            )
-        state = TensorSpec((*x.shape[:2], weight.shape[2] - 1), x.dtype)
-        return (TensorSpec(x.shape, x.dtype), state)[: len(self.spec.wanted)]
-
-    def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """One multiplication and addition of the shifted input for each tap."""
-        x, weight = inputs[:2]
-        bias, past = given(inputs, 2), given(inputs, 3)
-        y, present = [*outputs, None][:2]
-        wide, taps = row_type(x.dtype), weight.shape[2]
-        length = x.shape[2]
-        whole = np.zeros((*x.shape[:2], taps - 1 + length), wide)
-        whole[:, :, taps - 1 :] = x
-        if past is not None:
-            whole[:, :, : taps - 1] = past
-        if present is not None:
-            present[...] = whole[:, :, length:]
-        if y is None:
+        out = heads_first(y, q.shape[1])
+        q, k, rules = self._prepared(q, k)
+        bias = None if mask is None else _four_axes(mask, k.shape[2])
+        band = dataclasses.replace(self._band, biases=() if bias is None else (bias,))
+        if filled is None:
+            if past is not None:
+                band = dataclasses.replace(band, offset=past.shape[2])
+            attend(q, k, v, out, rules, band, shown)
             return
-        total = np.zeros(x.shape, wide)
-        for tap in range(taps):
-            total += whole[:, :, tap : tap + length] * weight[:, 0, tap, None].astype(wide)
-        if bias is not None:
-            total += bias[:, None].astype(wide)
-        activation = str(self.spec.attributes.get("activation", "none"))
-        if activation in {"silu", "swish"}:
-            total *= 1 / (1 + np.exp(-total))
-        elif activation != "none":
-            raise ValueError(f"activation is none, silu or swish, not {activation!r}")
-        y[...] = total
+        for item, length in enumerate(filled.tolist()):
+            one = slice(item, item + 1)
+            own = bias if bias is None or bias.shape[0] == 1 else bias[one]
+            keys = max(0, min(length, k.shape[2]))
+            if shown is not None:
+                own, keys = _padded(own, keys, k.shape[2]), k.shape[2]
+            elif own is not None and own.shape[3] > 1:
+                own = own[..., :keys]
+            biases = () if own is None else (own,)
+            band = dataclasses.replace(self._band, biases=biases, offset=length - q.shape[2])
+            view = None if shown is None else shown[one]
+            attend(q[one], k[one, :, :keys], v[one, :, :keys], out[one], rules, band, view)
+
+    def _prepared(self, q: Array, k: Array) -> tuple[Array, Array, Rules]:
+        """Queries, keys and rules; in bfloat16 both factors get the root of the scale, rounded."""
+        scale = 1 / math.sqrt(max(q.shape[3], 1)) if self._scale is None else float(self._scale)
+        precision = self._precision
+        if q.dtype != BFLOAT16:
+            if precision == row_type(q.dtype) or precision == q.dtype:
+                precision = None
+            return q, k, dataclasses.replace(self._rules, scale=scale, precision=precision)
+        root = BFLOAT16.type(math.sqrt(scale))
+        rules = dataclasses.replace(self._rules, narrow=BFLOAT16, precision=precision)
+        return q * root, k * root, rules
+
+
+def _check_mask(shape: tuple[int, ...], scores: tuple[int, int, int, int]) -> None:
+    """Raise where a mask of *shape*, whose last axis may be short, does not broadcast to *scores*.
+
+    Raises:
+        ValueError: It does not.
+    """
+    fits = len(shape) <= 4 and all(
+        size in {1, whole} for size, whole in zip(shape[-2::-1], scores[-2::-1], strict=False)
+    )
+    if not fits or (shape and shape[-1] > scores[-1]):
+        raise ValueError(f"Attention: attn_mask {list(shape)} does not broadcast to {list(scores)}")
+
+
+def _four_axes(mask: Array, keys: int) -> Array:
+    """The mask with four axes; keys that it does not reach are forbidden."""
+    gap = keys - mask.shape[-1] if mask.ndim else 0
+    if gap > 0 and mask.shape[-1] != 1:
+        fill = False if mask.dtype == np.bool_ else -np.inf
+        wide = np.full((*mask.shape[:-1], keys), fill, mask.dtype)
+        wide[..., : mask.shape[-1]] = mask
+        mask = wide
+    return mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
+
+
+def _padded(bias: Array | None, length: int, keys: int) -> Array:
+    """*bias* of one item with minus infinity for the keys from *length* on."""
+    allowed = (np.arange(keys) < length).reshape(1, 1, 1, keys)
+    if bias is None:
+        return allowed
+    if bias.dtype == np.bool_:
+        return bias & allowed
+    return np.where(allowed, bias, bias.dtype.type(-np.inf))
