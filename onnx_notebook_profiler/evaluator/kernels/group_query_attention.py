@@ -44,6 +44,7 @@ class GroupQueryAttention(Kernel):
     """query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos_cache, ... -> output, caches.
 
     ``seqlens_k`` [B] is the number of valid keys less one; the caches have room for ``total_sequence_length`` or more.
+    Of a prompt, which is as long as that, only the first number of ``position_ids`` counts.
     """
 
     value_inputs: ClassVar[tuple[int, ...]] = (6,)
@@ -266,10 +267,10 @@ class GroupQueryAttention(Kernel):
         length = x.shape[2]
         if places is None:
             places = np.minimum(np.arange(step.before, step.before + length), cos.shape[0] - 1)
-        elif places.shape[-1] > 1 or length == 1:
-            places = places.reshape(-1, places.shape[-1])[item, :length]
-        else:
+        elif inputs[0].shape[1] == int(inputs[6].reshape(-1)[0]):
             places = np.arange(length) + int(places.reshape(-1)[0])
+        else:
+            places = places.reshape(-1, places.shape[-1])[item, :length]
         cos, sin = angles_at(cos, places), angles_at(sin, places)
         rotate(
             x.transpose(0, 2, 1, 3),
