@@ -129,13 +129,20 @@ class BiasSplitGelu(Kernel):
 
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """[N, S, D / 2]."""
-        x, _ = operands(self.spec, inputs, 2)
+        x, bias = operands(self.spec, inputs, 2)
+        if not x.ndim or x.shape[-1] % 2 or bias.shape != x.shape[-1:]:
+            raise ValueError(
+                f"BiasSplitGelu expects X [N, S, D] and bias [D] for an even D, got {list(x.shape)}, "
+                f"{list(bias.shape)}"
+            )
         return (TensorSpec((*x.shape[:-1], x.shape[-1] // 2), x.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """Block by block."""
         x, bias = inputs
         width = x.shape[-1]
+        if not x.size:
+            return
         source, target = x.reshape(-1, width), outputs[0].reshape(-1, width // 2)
         wide = row_type(x.dtype)
 

@@ -93,17 +93,21 @@ class Gemm(Kernel):
         c = inputs[2] if len(inputs) > 2 else None
         dtype = same_type(self.spec, (a, b) if c is None else (a, b, c))
         if a.ndim != 2 or b.ndim != 2:
-            raise ValueError(f"Gemm expects two matrices, got shapes {a.shape} and {b.shape}")
+            raise ValueError(
+                f"{self.spec.op_type} expects two matrices, got shapes {a.shape} and {b.shape}"
+            )
         rows, inner = a.shape[::-1] if self._trans_a else a.shape
         depth, columns = b.shape[::-1] if self._trans_b else b.shape
         if inner != depth:
             raise ValueError(
-                f"Gemm: {a.shape} and {b.shape} differ in the dimension to sum over "
+                f"{self.spec.op_type}: {a.shape} and {b.shape} differ in the dimension to sum over "
                 f"(transA={int(self._trans_a)}, transB={int(self._trans_b)})"
             )
         shape = (rows, columns)
         if c is not None and not _fits(c.shape, shape):
-            raise ValueError(f"Gemm: C of shape {c.shape} does not broadcast to {shape}")
+            raise ValueError(
+                f"{self.spec.op_type}: C of shape {c.shape} does not broadcast to {shape}"
+            )
         return (TensorSpec(shape, dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
