@@ -31,7 +31,8 @@ _BLOCK: Final = 2**16
 class LinearAttention(Kernel):
     """query [B, T, H Dk], key [B, T, K Dk], value [B, T, K Dv] -> output [B, T, H Dv] and the state [B, K, Dk, Dv].
 
-    com.microsoft's may have more key heads than query heads, and keep the states after the last W steps.
+    com.microsoft's may have more key heads than query heads, and keep the states after the last W steps, zeros
+    where there are fewer.
     """
 
     def __init__(self, spec: NodeSpec) -> None:
@@ -115,8 +116,7 @@ class LinearAttention(Kernel):
         rates = None if beta is None else _per_head(beta, groups)
         change = np.empty_like(state)
         if self._window and present is not None:
-            kept = max(0, self._window - steps)
-            present[:kept] = 0 if past is None else past[steps:] if kept else 0
+            present[: max(0, self._window - steps)] = 0
         for step in range(steps):
             if gates is not None:
                 np.multiply(state, gates[:, :, step, :, None], state)
