@@ -1,6 +1,7 @@
 """MatMul and Gemm.
 
-float16 and bfloat16 are multiplied and added up in float32 and rounded once.
+float16 and bfloat16 are multiplied and added up in float32 and rounded once. Scratch for them and for integers: both
+matrices and the product in a wider float.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
+from onnx_notebook_profiler.evaluator.kernels._integer_product import wrapped_product
 from onnx_notebook_profiler.evaluator.kernels._shared import (
     FLOAT64,
     operands,
@@ -50,7 +52,10 @@ def multiply(a: Array, b: Array, out: Array) -> None:
         a = a.reshape(-1, a.shape[-1]) if a.size else a
         if a.ndim == 2:
             out = out.reshape(a.shape[0], b.shape[1])
-    np.matmul(a, b, out)
+    if out.dtype.kind in "iu":
+        wrapped_product(a, b, out)
+    else:
+        np.matmul(a, b, out)
 
 
 @register("MatMul", since_version=1)
@@ -125,7 +130,7 @@ class Gemm(Kernel):
             np.copyto(out, total, casting="unsafe")
 
     def _fill(self, a: Array, b: Array, c: Array | None, out: Array) -> None:
-        np.matmul(a.T if self._trans_a else a, b.T if self._trans_b else b, out)
+        multiply(a.T if self._trans_a else a, b.T if self._trans_b else b, out)
         if self._alpha != 1:
             np.multiply(out, self._alpha, out)
         if c is not None:
