@@ -7,7 +7,6 @@ keys and values joined with their past where no present is asked for, or picked 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple
@@ -74,7 +73,6 @@ class MultiHeadAttention(Kernel):
         self._right = 0 if attributes.get("unidirectional", 0) else -1
         self._filtered = float(attributes.get("mask_filter_value", -10000.0))
         self._scale = float(attributes.get("scale", 0.0))
-        self._rules = Rules(1.0, stage=2)
 
     def _views(self, inputs: Sequence[Any]) -> tuple[Array, Array, Array]:
         """Queries, keys and values [B, H, S, D], biases not yet added.
@@ -179,7 +177,7 @@ class MultiHeadAttention(Kernel):
             right = -1
         if y is None:
             y = np.empty((batch, queries, heads * v.shape[3]), q.dtype)
-        rules = dataclasses.replace(self._rules, scale=self._scale or 1 / math.sqrt(max(size, 1)))
+        rules = Rules(self._scale or 1 / math.sqrt(max(size, 1)), stage=2)
         band = Mask(tuple(biases), before, right=right)
         attend(q, k, v, heads_first(y, heads), rules, band, shown)
 
