@@ -22,6 +22,7 @@ from onnx_notebook_profiler.evaluator.kernels._attention import (
     heads_first,
     joined,
 )
+from onnx_notebook_profiler.evaluator.kernels._expected import expect
 from onnx_notebook_profiler.evaluator.kernels._rows import row_type
 from onnx_notebook_profiler.evaluator.kernels._shared import (
     BFLOAT16,
@@ -102,6 +103,9 @@ class Attention(Kernel):
         past, old = given(inputs, 4), given(inputs, 5)
         if (past is None) != (old is None):
             raise ValueError("Attention: past_key and past_value are given together, or neither")
+        held = None if past is None else (past.shape[-2:] or (0,))[0]
+        expect(self.spec, "past_key", past, (*k.shape[:2], held, k.shape[3]))
+        expect(self.spec, "past_value", old, (*v.shape[:2], held, v.shape[3]))
         if past is not None and given(inputs, 6) is not None:
             raise ValueError("Attention: nonpad_kv_seqlen is not used together with past_key")
 

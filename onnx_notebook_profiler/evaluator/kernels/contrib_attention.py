@@ -22,6 +22,7 @@ from onnx_notebook_profiler.evaluator.kernels._attention import (
     heads_first,
     joined,
 )
+from onnx_notebook_profiler.evaluator.kernels._expected import expect
 from onnx_notebook_profiler.evaluator.kernels._key_masks import key_bias
 from onnx_notebook_profiler.evaluator.kernels._shared import given, operands, work_type
 from onnx_notebook_profiler.evaluator.kernels.matmul import multiply
@@ -109,6 +110,9 @@ class ContribAttention(Kernel):
             )
         sizes = _sizes(self.spec, weights, self._heads)
         past, extra = given(inputs, 4), given(inputs, 5)
+        expect(self.spec, "bias", given(inputs, 2), (sum(sizes),))
+        batch, heads = x.shape[0], self._heads
+        expect(self.spec, "attention_bias", extra, (f"{batch}|1", f"{heads}|1", x.shape[1], None))
         size = sizes[2] // self._heads
         if (past is not None or len(self.spec.wanted) > 1) and sizes[1] != sizes[2]:
             raise ValueError(

@@ -17,6 +17,7 @@ import numpy as np
 from onnx_notebook_profiler.errors import UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
 from onnx_notebook_profiler.evaluator.kernels._attention import Mask, Rules, attend, heads_first
+from onnx_notebook_profiler.evaluator.kernels._expected import expect
 from onnx_notebook_profiler.evaluator.kernels._rotary import angles_at, rotate
 from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, given, operands
 from onnx_notebook_profiler.evaluator.registry import register
@@ -120,6 +121,7 @@ class GroupQueryAttention(Kernel):
             raise ValueError(
                 f"GroupQueryAttention: heads {list(q.shape)}, {list(k.shape)}, {list(v.shape)} do not fit"
             )
+        self._check_optional(inputs, q, v)
         if lengths.size != q.shape[0]:
             raise ValueError(
                 f"GroupQueryAttention: seqlens_k {list(lengths.shape)} is not [{q.shape[0]}]"
@@ -128,6 +130,31 @@ class GroupQueryAttention(Kernel):
             raise ValueError("GroupQueryAttention: do_rotary needs cos_cache and sin_cache")
         if past is not None and past.dtype != query.dtype:
             raise UnsupportedOperatorError("GroupQueryAttention with quantised caches")
+
+    def _check_optional(self, inputs: Sequence[Any], q: Array, v: Array) -> None:
+        """Raise where caches, angles, biases or sinks do not fit queries [B, H, S, D] and values.
+
+        Raises:
+            ValueError: They do not.
+        """
+        spec, (batch, heads, queries, size) = self.spec, q.shape
+        past, cos = given(inputs, 3), given(inputs, 7)
+        held = None if past is None else (past.shape[-2:] or (0,))[0]
+        expect(spec, "total_sequence_length of one number", inputs[6].reshape(-1), (1,))
+        expect(spec, "past_key", past, (batch, self._groups, held, size))
+        expect(spec, "past_value", given(inputs, 4), (batch, self._groups, held, v.shape[3]))
+        if self._rotary and cos is not None:
+            expect(spec, "cos_cache", cos, (None, None))
+            expect(spec, "sin_cache", given(inputs, 8), cos.shape)
+            expect(spec, "position_ids", given(inputs, 9), (batch, queries))
+        extra = given(inputs, 10)
+        expect(spec, "attention_bias", extra, (f"{batch}|1", f"{heads}|1", queries, None))
+        total = int(inputs[6].reshape(-1)[0])
+        if extra is not None and extra.shape[3] < total:
+            raise ValueError(
+                f"GroupQueryAttention: attention_bias {list(extra.shape)} ends before key {total}"
+            )
+        expect(spec, "head_sink", given(inputs, 11), (heads,))
 
     def _room(self, inputs: Sequence[Any]) -> int:
         """Keys for which the caches have room."""

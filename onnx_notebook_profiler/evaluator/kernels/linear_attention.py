@@ -173,6 +173,8 @@ class CausalConvWithState(Kernel):
         """Output and present_state [B, C, k - 1]."""
         x, weight = operands(self.spec, inputs, 2)
         channels = x.shape[-1 if self._last else 1] if x.ndim == 3 else 0
+        if weight.ndim == 3 and not weight.shape[2]:
+            raise ValueError("CausalConvWithState expects a weight with taps, got none")
         if x.ndim != 3 or weight.ndim != 3 or weight.shape[:2] != (channels, 1):
             raise ValueError(
                 f"CausalConvWithState expects input [B, C, L] and weight [C, 1, k], got {list(x.shape)}, "

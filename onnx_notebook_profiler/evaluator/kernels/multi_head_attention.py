@@ -22,6 +22,7 @@ from onnx_notebook_profiler.evaluator.kernels._attention import (
     heads_first,
     joined,
 )
+from onnx_notebook_profiler.evaluator.kernels._expected import expect
 from onnx_notebook_profiler.evaluator.kernels._key_masks import key_bias
 from onnx_notebook_profiler.evaluator.kernels._shared import given, operands
 from onnx_notebook_profiler.evaluator.registry import register
@@ -81,6 +82,11 @@ class MultiHeadAttention(Kernel):
             ValueError: Keys or values are missing, or the heads do not divide an axis.
         """
         query, key, value = inputs[0], given(inputs, 1), given(inputs, 2)
+        for name, one in (("query", query), ("key", key), ("value", value)):
+            if one is not None and one.ndim not in {3, 4, 5}:
+                raise ValueError(
+                    f"{self.spec.op_type}: {name} {list(one.shape)} has not 3 to 5 axes"
+                )
         heads = self._heads
         if query.ndim == 5:
             q, k, v = (query[:, :, :, part].transpose(0, 2, 1, 3) for part in range(3))
@@ -104,6 +110,9 @@ class MultiHeadAttention(Kernel):
         at = self.places
         past = given(inputs, at.past)
         length = given(inputs, at.length)
+        expect(
+            self.spec, "past_sequence_length", None if length is None else length.reshape(-1), (1,)
+        )
         return _Given(
             given(inputs, at.bias),
             given(inputs, at.mask),
@@ -118,11 +127,15 @@ class MultiHeadAttention(Kernel):
         """Output [B, S, H E], present_key, present_value [B, H, T, D], qk [B, H, S, T]."""
         operands(self.spec, inputs, 1)
         q, k, v = self._views(inputs)
-        _, _, extra, past, old, length, beams = self._given(inputs)
+        bias, _, extra, past, old, length, beams = self._given(inputs)
         shapes = f"query {list(q.shape)}, key {list(k.shape)}, value {list(v.shape)}"
         batch, heads, queries, size = q.shape
         if k.shape[:2] != (batch, heads) or k.shape[3] != size or k.shape[:3] != v.shape[:3]:
             raise ValueError(f"{self.spec.op_type}: the heads of {shapes} do not fit each other")
+        cache = (batch, heads, None if past is None else (past.shape[-2:] or (0,))[0])
+        expect(self.spec, "past_key", past, (*cache, size))
+        expect(self.spec, "past_value", old, (*cache, v.shape[3]))
+        expect(self.spec, "bias", bias, (heads * (2 * size + v.shape[3]),))
         if beams is not None and length is None:
             raise UnsupportedOperatorError(f"{self.spec.op_type} with beams but no shared buffer")
         if (past is None) != (old is None):
