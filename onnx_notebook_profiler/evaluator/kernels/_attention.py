@@ -329,7 +329,7 @@ def _exponentials(scores: Array, sink: Any) -> Array:
 
 
 def _apply(weights: Array, values: Array, total: Any, target: Array) -> None:
-    """Target = weights [items, groups, share * rows, T] times values [items, groups, T, E], by the totals."""
+    """Fill target: weights [items, groups, share * rows, T] times values [items, groups, T, E], by the totals."""
     if weights.shape[1] == target.shape[1] and target.dtype == weights.dtype:
         np.matmul(weights, values, out=target)
         if total is not _ONE:

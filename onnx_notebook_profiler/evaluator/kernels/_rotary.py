@@ -88,7 +88,7 @@ def _turn_neighbours(x: Array, out: Array, factors: Array, wide: np.dtype[Any]) 
 
 
 def _turn_halves(x: Array, out: Array, factors: Array, wide: np.dtype[Any]) -> None:
-    """X times the cosines plus x with its halves exchanged times the sines, minus in the first half."""
+    """Add x times the cosines to x with its halves exchanged times the sines, minus in the first half."""
     part = x if x.dtype == wide else x.astype(wide)
     other = np.empty_like(part)
     half = np.dtype((np.void, x.shape[-1] // 2 * wide.itemsize))

@@ -7,7 +7,6 @@ rounded after the scores, the bias and the softmax, as the operator's function b
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, Final
@@ -23,6 +22,7 @@ from onnx_notebook_profiler.evaluator.kernels._attention import (
     heads_first,
     joined,
 )
+from onnx_notebook_profiler.evaluator.kernels._expected import expect
 from onnx_notebook_profiler.evaluator.kernels._rows import row_type
 from onnx_notebook_profiler.evaluator.kernels._shared import (
     BFLOAT16,
@@ -51,6 +51,7 @@ class Attention(Kernel):
         attributes = spec.attributes
         self._heads = int(attributes.get("q_num_heads", 0))
         self._groups = int(attributes.get("kv_num_heads", 0))
+        self._pads = spec.opset >= 24
         left = int(attributes.get("left_window_size", -1))
         right = int(attributes.get("right_window_size", -1))
         stage = int(attributes.get("qk_matmul_output_mode", 0))
@@ -59,9 +60,10 @@ class Attention(Kernel):
         if not 0 <= stage <= 3:
             raise ValueError(f"Attention: qk_matmul_output_mode is from 0 to 3, got {stage}")
         causal = bool(attributes.get("is_causal", 0))
-        self._band = Mask(left=left, right=0 if causal else right)
+        self._bounds = (left, 0 if causal else right)
         self._scale: float | None = attributes.get("scale")
-        self._rules = Rules(1.0, float(attributes.get("softcap", 0.0)), stage=stage)
+        self._cap = float(attributes.get("softcap", 0.0))
+        self._stage = stage
         precision = attributes.get("softmax_precision")
         if precision is not None and precision not in _PRECISIONS:
             raise ValueError(f"Attention: softmax_precision {precision} is no floating-point type")
@@ -101,6 +103,9 @@ class Attention(Kernel):
         past, old = given(inputs, 4), given(inputs, 5)
         if (past is None) != (old is None):
             raise ValueError("Attention: past_key and past_value are given together, or neither")
+        held = None if past is None else (past.shape[-2:] or (0,))[0]
+        expect(self.spec, "past_key", past, (*k.shape[:2], held, k.shape[3]))
+        expect(self.spec, "past_value", old, (*v.shape[:2], held, v.shape[3]))
         if past is not None and given(inputs, 6) is not None:
             raise ValueError("Attention: nonpad_kv_seqlen is not used together with past_key")
 
@@ -116,7 +121,7 @@ class Attention(Kernel):
                 f"Attention: nonpad_kv_seqlen has shape {list(filled.shape)}, expected [{batch}]"
             )
         if mask is not None:
-            _check_mask(mask.shape, (batch, heads, queries, keys))
+            _check_mask(mask.shape, (batch, heads, queries, keys), pads=self._pads)
         shape: tuple[int, ...] = (batch, heads, queries, v.shape[3])
         if inputs[0] is not None and inputs[0].ndim == 3:
             shape = (batch, queries, heads * v.shape[3])
@@ -141,11 +146,11 @@ class Attention(Kernel):
             y = np.empty((*q.shape[:3], v.shape[3]), q.dtype)
         out = heads_first(y, q.shape[1])
         q, k, rules = self._prepared(q, k)
-        bias = None if mask is None else _four_axes(mask, k.shape[2])
-        band = dataclasses.replace(self._band, biases=() if bias is None else (bias,))
+        bias = None if mask is None else _four_axes(mask, k.shape[2], pads=self._pads)
+        left, right = self._bounds
         if filled is None:
-            if past is not None:
-                band = dataclasses.replace(band, offset=past.shape[2])
+            before = 0 if past is None else past.shape[2]
+            band = Mask(() if bias is None else (bias,), before, left, right)
             attend(q, k, v, out, rules, band, shown)
             return
         for item, length in enumerate(filled.tolist()):
@@ -157,7 +162,7 @@ class Attention(Kernel):
             elif own is not None and own.shape[3] > 1:
                 own = own[..., :keys]
             biases = () if own is None else (own,)
-            band = dataclasses.replace(self._band, biases=biases, offset=length - q.shape[2])
+            band = Mask(biases, length - q.shape[2], left, right)
             view = None if shown is None else shown[one]
             attend(q[one], k[one, :, :keys], v[one, :, :keys], out[one], rules, band, view)
 
@@ -168,14 +173,14 @@ class Attention(Kernel):
         if q.dtype != BFLOAT16:
             if precision == row_type(q.dtype) or precision == q.dtype:
                 precision = None
-            return q, k, dataclasses.replace(self._rules, scale=scale, precision=precision)
+            return q, k, Rules(scale, self._cap, None, self._stage, None, precision)
         root = BFLOAT16.type(math.sqrt(scale))
-        rules = dataclasses.replace(self._rules, narrow=BFLOAT16, precision=precision)
+        rules = Rules(1.0, self._cap, None, self._stage, BFLOAT16, precision)
         return q * root, k * root, rules
 
 
-def _check_mask(shape: tuple[int, ...], scores: tuple[int, int, int, int]) -> None:
-    """Raise where a mask of *shape*, whose last axis may be short, does not broadcast to *scores*.
+def _check_mask(shape: tuple[int, ...], scores: tuple[int, int, int, int], *, pads: bool) -> None:
+    """Raise where a mask of *shape*, whose last axis may be short if it *pads*, does not broadcast to *scores*.
 
     Raises:
         ValueError: It does not.
@@ -183,14 +188,14 @@ def _check_mask(shape: tuple[int, ...], scores: tuple[int, int, int, int]) -> No
     fits = len(shape) <= 4 and all(
         size in {1, whole} for size, whole in zip(shape[-2::-1], scores[-2::-1], strict=False)
     )
-    if not fits or (shape and shape[-1] > scores[-1]):
+    keys = scores[-1]
+    if not fits or (shape and shape[-1] not in {1, keys} and (not pads or shape[-1] > keys)):
         raise ValueError(f"Attention: attn_mask {list(shape)} does not broadcast to {list(scores)}")
 
 
-def _four_axes(mask: Array, keys: int) -> Array:
-    """The mask with four axes; keys that it does not reach are forbidden."""
-    gap = keys - mask.shape[-1] if mask.ndim else 0
-    if gap > 0 and mask.shape[-1] != 1:
+def _four_axes(mask: Array, keys: int, *, pads: bool) -> Array:
+    """The mask with four axes; where it *pads*, keys that it does not reach are forbidden, even if it has one only."""
+    if pads and mask.ndim and mask.shape[-1] < keys:
         fill = False if mask.dtype == np.bool_ else -np.inf
         wide = np.full((*mask.shape[:-1], keys), fill, mask.dtype)
         wide[..., : mask.shape[-1]] = mask

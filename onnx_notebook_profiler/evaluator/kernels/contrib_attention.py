@@ -22,6 +22,7 @@ from onnx_notebook_profiler.evaluator.kernels._attention import (
     heads_first,
     joined,
 )
+from onnx_notebook_profiler.evaluator.kernels._expected import expect
 from onnx_notebook_profiler.evaluator.kernels._key_masks import key_bias
 from onnx_notebook_profiler.evaluator.kernels._shared import given, operands, work_type
 from onnx_notebook_profiler.evaluator.kernels.matmul import multiply
@@ -109,6 +110,9 @@ class ContribAttention(Kernel):
             )
         sizes = _sizes(self.spec, weights, self._heads)
         past, extra = given(inputs, 4), given(inputs, 5)
+        expect(self.spec, "bias", given(inputs, 2), (sum(sizes),))
+        batch, heads = x.shape[0], self._heads
+        expect(self.spec, "attention_bias", extra, (f"{batch}|1", f"{heads}|1", x.shape[1], None))
         size = sizes[2] // self._heads
         if (past is not None or len(self.spec.wanted) > 1) and sizes[1] != sizes[2]:
             raise ValueError(
@@ -135,20 +139,19 @@ class ContribAttention(Kernel):
         ]
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """One product for all three, then the cache, the mask and the core."""
-        x, weights = inputs[:2]
-        self.attend(_projected(x, weights, given(inputs, 2)), weights, inputs, outputs)
+        """One product for all three, then the rest."""
+        x, weights, bias = [*inputs, None][:3]
+        self.attend(_projected(x, weights, bias), weights, inputs, outputs)
 
     def attend(
         self, made: Array, weights: Array, inputs: Sequence[Any], outputs: Sequence[Any]
     ) -> None:
-        """What comes after the projection *made* [B, S, sum of sizes]."""
-        mask, past, extra = (given(inputs, position) for position in (3, 4, 5))
-        items, queries = made.shape[:2]
+        """The cache, the mask and the core, from queries, keys and values that are made."""
+        x, _, _, mask, past, extra = [*inputs, *[None] * 4][:6]
         q, k, v = _split(made, _sizes(self.spec, weights, self._heads), self._heads)
         y, present = [*outputs, None][:2]
         before = self._before(inputs)
-        keys = before + queries
+        keys = before + x.shape[1]
         if past is not None and past.shape[3] > before:
             if present is not None:
                 present[:, :, :, keys:] = past[:, :, :, keys:]
@@ -162,12 +165,18 @@ class ContribAttention(Kernel):
             return
         biases = []
         if mask is not None:
-            biases.append(key_bias(mask, queries, keys, items, self._filtered))
+            biases.append(key_bias(mask, x.shape[1], keys, x.shape[0], self._filtered))
         if extra is not None:
             biases.append(extra)
         rules = Rules(self._scale or 1 / math.sqrt(max(q.shape[3], 1)))
-        band = Mask(tuple(biases), before, right=self._right)
-        attend(q, k, v, heads_first(y, self._heads), rules, band)
+        attend(
+            q,
+            k,
+            v,
+            heads_first(y, self._heads),
+            rules,
+            Mask(tuple(biases), before, right=self._right),
+        )
 
 
 class _Packed(Kernel):
@@ -204,7 +213,7 @@ class _Packed(Kernel):
 
 @register("PackedAttention", since_version=1, domain=_MS)
 class PackedAttention(_Packed):
-    """input [tokens, I], weights [I, 3 H D], bias, token_offset, cumulative_sequence_length, attention_bias."""
+    """input [tokens, I], weights [I, 3 H D], bias, token_offset, sequence ends, attention_bias -> output."""
 
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """[tokens, H E]."""

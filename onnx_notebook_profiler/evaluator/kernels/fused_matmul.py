@@ -1,7 +1,8 @@
 """com.microsoft's FusedMatMul, TransposeMatMul, FusedMatMulActivation, FusedGemm and GemmFastGelu.
 
 ContribOperators.md of onnxruntime. The product goes straight into the output; the factor, C and the activation are
-applied there. Scratch: operands whose batch axis has to move.
+applied there. Scratch: operands whose batch axis has to move; for
+float16 and bfloat16 operands and product in float32; the product of GemmFastGelu.
 """
 
 from __future__ import annotations
@@ -11,11 +12,18 @@ from typing import Any, Final
 
 import numpy as np
 
+from onnx_notebook_profiler.errors import UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
 from onnx_notebook_profiler.evaluator.kernels._cells import Activation, cell_activations
-from onnx_notebook_profiler.evaluator.kernels._shared import operands, same_type
+from onnx_notebook_profiler.evaluator.kernels._shared import (
+    given,
+    in_blocks,
+    operands,
+    same_type,
+    work_type,
+)
 from onnx_notebook_profiler.evaluator.kernels.activations import gelu_tanh
-from onnx_notebook_profiler.evaluator.kernels.matmul import product_shape
+from onnx_notebook_profiler.evaluator.kernels.matmul import Gemm, multiply, product_shape
 from onnx_notebook_profiler.evaluator.registry import register
 
 __all__ = ["FusedGemm", "FusedMatMul", "GemmFastGelu"]
@@ -23,14 +31,46 @@ __all__ = ["FusedGemm", "FusedMatMul", "GemmFastGelu"]
 _MS: Final = "com.microsoft"
 
 
+def _selu(alpha: float, gamma: float) -> Activation:
+    def activate(x: Array) -> None:
+        below = np.minimum(x, 0)
+        np.expm1(below, below)
+        np.multiply(below, alpha * gamma, below)
+        np.maximum(x, 0, out=x)
+        np.multiply(x, gamma, x)
+        np.add(x, below, x)
+
+    return activate
+
+
+def _thresholded_relu(alpha: float) -> Activation:
+    return lambda x: np.copyto(x, 0, where=x <= alpha)
+
+
 def _activation(spec: NodeSpec) -> Activation | None:
-    """What ``activation`` names, with activation_alpha and activation_beta; None where the node has none."""
-    name = spec.attributes.get("activation")
+    """What ``activation`` names, with activation_alpha, _beta and _gamma; None where the node has none.
+
+    Raises:
+        UnsupportedOperatorError: The activation is not known.
+    """
+    name = str(spec.attributes.get("activation") or "")
+    alpha, beta, gamma = (
+        spec.attributes.get(f"activation_{one}") for one in ("alpha", "beta", "gamma")
+    )
     if not name:
         return None
-    numbers = (spec.attributes.get(f"activation_{one}") for one in ("alpha", "beta"))
-    lists = [[] if number is None else [number] for number in numbers]
-    return cell_activations([str(name)], *lists)[0]
+    if name == "Selu":
+        numbers = zip(
+            (alpha, gamma), (1.67326319217681884765625, 1.05070102214813232421875), strict=True
+        )
+        return _selu(*(default if one is None else float(one) for one, default in numbers))
+    if name == "ThresholdedRelu":
+        return _thresholded_relu(1.0 if alpha is None else float(alpha))
+    lists = [[] if number is None else [number] for number in (alpha, beta)]
+    try:
+        return cell_activations([name], *lists)[0]
+    except ValueError as error:
+        raise UnsupportedOperatorError(f"{spec.op_type} with activation {name!r}") from error
 
 
 def _turned(x: Array, *, last: bool, batch: bool) -> Array:
@@ -71,52 +111,32 @@ class FusedMatMul(Kernel):
         return (TensorSpec(shape, dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """Product, factor, activation."""
+        """Product, factor, activation; narrow floats in float32, rounded once."""
         (y,) = outputs
-        a, b = self._pair(inputs)
-        np.matmul(a, b, out=y)
+        wide = work_type(y.dtype)
+        a, b = (one.astype(wide, copy=False) for one in self._pair(inputs))
+        total = y if wide == y.dtype else np.empty(y.shape, wide)
+        multiply(a, b, total)
         if self._alpha != 1:
-            np.multiply(y, self._alpha, y)
+            np.multiply(total, self._alpha, total)
         if self._activate is not None:
-            self._activate(y)
+            self._activate(total.reshape(-1))
+        if total is not y:
+            y[...] = total
 
 
 @register("FusedGemm", since_version=1, domain=_MS)
-class FusedGemm(Kernel):
+class FusedGemm(Gemm):
     """activation(alpha * A' B' + beta * C), [M, N]."""
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
-        attributes = spec.attributes
-        self._alpha, self._beta = (
-            float(attributes.get("alpha", 1.0)),
-            float(attributes.get("beta", 1.0)),
-        )
         self._activate = _activation(spec)
 
-    def _pair(self, inputs: Sequence[Any]) -> tuple[Array, Array]:
-        a, b = operands(self.spec, inputs, 2)
-        attributes = self.spec.attributes
-        return a.T if attributes.get("transA") else a, b.T if attributes.get("transB") else b
-
-    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
-        """[M, N]."""
-        a, b = self._pair(inputs)
-        if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
-            raise ValueError(f"FusedGemm: {list(a.shape)} and {list(b.shape)} do not multiply")
-        return (TensorSpec((a.shape[0], b.shape[1]), same_type(self.spec, (a, b))),)
-
-    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """Product, C, activation."""
-        (y,) = outputs
-        np.matmul(*self._pair(inputs), out=y)
-        if self._alpha != 1:
-            np.multiply(y, self._alpha, y)
-        c = inputs[2] if len(inputs) > 2 else None
-        if c is not None:
-            np.add(y, c if self._beta == 1 else c * y.dtype.type(self._beta), y)
+    def _fill(self, a: Array, b: Array, c: Array | None, out: Array) -> None:
+        super()._fill(a, b, c, out)
         if self._activate is not None:
-            self._activate(y)
+            self._activate(out)
 
 
 @register("GemmFastGelu", since_version=1, domain=_MS)
@@ -126,14 +146,23 @@ class GemmFastGelu(Kernel):
     def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
         """[..., N]."""
         x, w = operands(self.spec, inputs, 2)
-        if w.ndim != 2 or x.shape[-1] != w.shape[0]:
+        if not x.ndim or w.ndim != 2 or x.shape[-1] != w.shape[0]:
             raise ValueError(f"GemmFastGelu: {list(x.shape)} and {list(w.shape)} do not multiply")
+        bias = given(inputs, 2)
+        if bias is not None and bias.shape != w.shape[1:]:
+            raise ValueError(
+                f"GemmFastGelu expects a bias {list(w.shape[1:])}, got {list(bias.shape)}"
+            )
         return (TensorSpec((*x.shape[:-1], w.shape[1]), x.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """Product, bias, activation."""
+        """Product, bias, activation; narrow floats in float32, rounded once."""
         (y,) = outputs
-        total = np.matmul(inputs[0], inputs[1])
-        if len(inputs) > 2 and inputs[2] is not None:
-            total += inputs[2]
-        gelu_tanh(total, y)
+        wide = work_type(y.dtype)
+        total = np.empty(y.shape, wide)
+        multiply(inputs[0].astype(wide, copy=False), inputs[1].astype(wide, copy=False), total)
+        bias = given(inputs, 2)
+        if bias is not None:
+            np.add(total, bias, total)
+        in_blocks(gelu_tanh, total, total)
+        y[...] = total

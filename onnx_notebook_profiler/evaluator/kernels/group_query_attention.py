@@ -17,6 +17,7 @@ import numpy as np
 from onnx_notebook_profiler.errors import UnsupportedOperatorError
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
 from onnx_notebook_profiler.evaluator.kernels._attention import Mask, Rules, attend, heads_first
+from onnx_notebook_profiler.evaluator.kernels._expected import expect
 from onnx_notebook_profiler.evaluator.kernels._rotary import angles_at, rotate
 from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, given, operands
 from onnx_notebook_profiler.evaluator.registry import register
@@ -27,16 +28,16 @@ _MS: Final = "com.microsoft"
 
 
 class _Step(NamedTuple):
-    """What one item does: *new* keys after *before* old ones, of which the cache holds the last *held*."""
+    """What one item does: *fresh* new keys after *before* old ones, of which the cache holds the last *held*."""
 
     before: int
-    new: int
+    fresh: int
     held: int
 
     @property
     def total(self) -> int:
         """Keys after the step."""
-        return self.before + self.new
+        return self.before + self.fresh
 
 
 @register("GroupQueryAttention", since_version=1, domain=_MS)
@@ -44,6 +45,7 @@ class GroupQueryAttention(Kernel):
     """query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos_cache, ... -> output, caches.
 
     ``seqlens_k`` [B] is the number of valid keys less one; the caches have room for ``total_sequence_length`` or more.
+    Of a prompt, which is as long as that, only the first number of ``position_ids`` counts.
     """
 
     value_inputs: ClassVar[tuple[int, ...]] = (6,)
@@ -119,6 +121,7 @@ class GroupQueryAttention(Kernel):
             raise ValueError(
                 f"GroupQueryAttention: heads {list(q.shape)}, {list(k.shape)}, {list(v.shape)} do not fit"
             )
+        self._check_optional(inputs, q, v)
         if lengths.size != q.shape[0]:
             raise ValueError(
                 f"GroupQueryAttention: seqlens_k {list(lengths.shape)} is not [{q.shape[0]}]"
@@ -127,6 +130,31 @@ class GroupQueryAttention(Kernel):
             raise ValueError("GroupQueryAttention: do_rotary needs cos_cache and sin_cache")
         if past is not None and past.dtype != query.dtype:
             raise UnsupportedOperatorError("GroupQueryAttention with quantised caches")
+
+    def _check_optional(self, inputs: Sequence[Any], q: Array, v: Array) -> None:
+        """Raise where caches, angles, biases or sinks do not fit queries [B, H, S, D] and values.
+
+        Raises:
+            ValueError: They do not.
+        """
+        spec, (batch, heads, queries, size) = self.spec, q.shape
+        past, cos = given(inputs, 3), given(inputs, 7)
+        held = None if past is None else (past.shape[-2:] or (0,))[0]
+        expect(spec, "total_sequence_length of one number", inputs[6].reshape(-1), (1,))
+        expect(spec, "past_key", past, (batch, self._groups, held, size))
+        expect(spec, "past_value", given(inputs, 4), (batch, self._groups, held, v.shape[3]))
+        if self._rotary and cos is not None:
+            expect(spec, "cos_cache", cos, (None, None))
+            expect(spec, "sin_cache", given(inputs, 8), cos.shape)
+            expect(spec, "position_ids", given(inputs, 9), (batch, queries))
+        extra = given(inputs, 10)
+        expect(spec, "attention_bias", extra, (f"{batch}|1", f"{heads}|1", queries, None))
+        total = int(inputs[6].reshape(-1)[0])
+        if extra is not None and extra.shape[3] < total:
+            raise ValueError(
+                f"GroupQueryAttention: attention_bias {list(extra.shape)} ends before key {total}"
+            )
+        expect(spec, "head_sink", given(inputs, 11), (heads,))
 
     def _room(self, inputs: Sequence[Any]) -> int:
         """Keys for which the caches have room."""
@@ -243,7 +271,7 @@ class GroupQueryAttention(Kernel):
     def _joined(self, past: Any, present: Array, item: int, step: _Step, size: int) -> Array:
         """The keys or values of *item* [1, K, T, D], with room for the new ones after the old ones."""
         if self._evicts:
-            whole = np.empty((1, self._groups, step.held + step.new, size), present.dtype)
+            whole = np.empty((1, self._groups, step.held + step.fresh, size), present.dtype)
         else:
             whole = present[item : item + 1]
             whole[:, :, step.total :] = 0
@@ -266,10 +294,10 @@ class GroupQueryAttention(Kernel):
         length = x.shape[2]
         if places is None:
             places = np.minimum(np.arange(step.before, step.before + length), cos.shape[0] - 1)
-        elif places.shape[-1] > 1 or length == 1:
-            places = places.reshape(-1, places.shape[-1])[item, :length]
-        else:
+        elif inputs[0].shape[1] == int(inputs[6].reshape(-1)[0]):
             places = np.arange(length) + int(places.reshape(-1)[0])
+        else:
+            places = places.reshape(-1, places.shape[-1])[item, :length]
         cos, sin = angles_at(cos, places), angles_at(sin, places)
         rotate(
             x.transpose(0, 2, 1, 3),
@@ -291,7 +319,7 @@ class GroupQueryAttention(Kernel):
         shown: Any,
     ) -> None:
         """The core for one item."""
-        keys = step.held + step.new
+        keys = step.held + step.fresh
         absent = step.before - step.held
         biases: tuple[Array, ...] = ()
         if extra is not None:

@@ -31,7 +31,8 @@ _BLOCK: Final = 2**16
 class LinearAttention(Kernel):
     """query [B, T, H Dk], key [B, T, K Dk], value [B, T, K Dv] -> output [B, T, H Dv] and the state [B, K, Dk, Dv].
 
-    com.microsoft's may have more key heads than query heads, and keep the states after the last W steps.
+    com.microsoft's may have more key heads than query heads, and keep the states after the last W steps, zeros
+    where there are fewer.
     """
 
     def __init__(self, spec: NodeSpec) -> None:
@@ -115,8 +116,7 @@ class LinearAttention(Kernel):
         rates = None if beta is None else _per_head(beta, groups)
         change = np.empty_like(state)
         if self._window and present is not None:
-            kept = max(0, self._window - steps)
-            present[:kept] = 0 if past is None else past[steps:] if kept else 0
+            present[: max(0, self._window - steps)] = 0
         for step in range(steps):
             if gates is not None:
                 np.multiply(state, gates[:, :, step, :, None], state)
@@ -173,6 +173,8 @@ class CausalConvWithState(Kernel):
         """Output and present_state [B, C, k - 1]."""
         x, weight = operands(self.spec, inputs, 2)
         channels = x.shape[-1 if self._last else 1] if x.ndim == 3 else 0
+        if weight.ndim == 3 and not weight.shape[2]:
+            raise ValueError("CausalConvWithState expects a weight with taps, got none")
         if x.ndim != 3 or weight.ndim != 3 or weight.shape[:2] != (channels, 1):
             raise ValueError(
                 f"CausalConvWithState expects input [B, C, L] and weight [C, 1, k], got {list(x.shape)}, "

@@ -1,6 +1,7 @@
 """MatMul and Gemm.
 
-float16 and bfloat16 are multiplied and added up in float32 and rounded once.
+float16 and bfloat16 are multiplied and added up in float32 and rounded once. Scratch for them and for integers: both
+matrices and the product in a wider float.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
+from onnx_notebook_profiler.evaluator.kernels._integer_product import wrapped_product
 from onnx_notebook_profiler.evaluator.kernels._shared import (
     FLOAT64,
     operands,
@@ -50,7 +52,10 @@ def multiply(a: Array, b: Array, out: Array) -> None:
         a = a.reshape(-1, a.shape[-1]) if a.size else a
         if a.ndim == 2:
             out = out.reshape(a.shape[0], b.shape[1])
-    np.matmul(a, b, out)
+    if out.dtype.kind in "iu":
+        wrapped_product(a, b, out)
+    else:
+        np.matmul(a, b, out)
 
 
 @register("MatMul", since_version=1)
@@ -93,17 +98,21 @@ class Gemm(Kernel):
         c = inputs[2] if len(inputs) > 2 else None
         dtype = same_type(self.spec, (a, b) if c is None else (a, b, c))
         if a.ndim != 2 or b.ndim != 2:
-            raise ValueError(f"Gemm expects two matrices, got shapes {a.shape} and {b.shape}")
+            raise ValueError(
+                f"{self.spec.op_type} expects two matrices, got shapes {a.shape} and {b.shape}"
+            )
         rows, inner = a.shape[::-1] if self._trans_a else a.shape
         depth, columns = b.shape[::-1] if self._trans_b else b.shape
         if inner != depth:
             raise ValueError(
-                f"Gemm: {a.shape} and {b.shape} differ in the dimension to sum over "
+                f"{self.spec.op_type}: {a.shape} and {b.shape} differ in the dimension to sum over "
                 f"(transA={int(self._trans_a)}, transB={int(self._trans_b)})"
             )
         shape = (rows, columns)
         if c is not None and not _fits(c.shape, shape):
-            raise ValueError(f"Gemm: C of shape {c.shape} does not broadcast to {shape}")
+            raise ValueError(
+                f"{self.spec.op_type}: C of shape {c.shape} does not broadcast to {shape}"
+            )
         return (TensorSpec(shape, dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
@@ -121,7 +130,7 @@ class Gemm(Kernel):
             np.copyto(out, total, casting="unsafe")
 
     def _fill(self, a: Array, b: Array, c: Array | None, out: Array) -> None:
-        np.matmul(a.T if self._trans_a else a, b.T if self._trans_b else b, out)
+        multiply(a.T if self._trans_a else a, b.T if self._trans_b else b, out)
         if self._alpha != 1:
             np.multiply(out, self._alpha, out)
         if c is not None:

@@ -7,7 +7,6 @@ keys and values joined with their past where no present is asked for, or picked 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple
@@ -23,6 +22,7 @@ from onnx_notebook_profiler.evaluator.kernels._attention import (
     heads_first,
     joined,
 )
+from onnx_notebook_profiler.evaluator.kernels._expected import expect
 from onnx_notebook_profiler.evaluator.kernels._key_masks import key_bias
 from onnx_notebook_profiler.evaluator.kernels._shared import given, operands
 from onnx_notebook_profiler.evaluator.registry import register
@@ -61,7 +61,7 @@ class MultiHeadAttention(Kernel):
     """query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value -> output and present caches.
 
     Where ``past_sequence_length`` is given, the caches have room for more, and the present ones are as large. Where
-    there are more keys than positions of queries, ``unidirectional`` lets the last query see all of them.
+    there are more keys than positions of queries, ``unidirectional`` lets the last query see all, as in onnxruntime.
     """
 
     value_inputs: ClassVar[tuple[int, ...]] = (8,)
@@ -74,7 +74,6 @@ class MultiHeadAttention(Kernel):
         self._right = 0 if attributes.get("unidirectional", 0) else -1
         self._filtered = float(attributes.get("mask_filter_value", -10000.0))
         self._scale = float(attributes.get("scale", 0.0))
-        self._rules = Rules(1.0, stage=2)
 
     def _views(self, inputs: Sequence[Any]) -> tuple[Array, Array, Array]:
         """Queries, keys and values [B, H, S, D], biases not yet added.
@@ -83,6 +82,11 @@ class MultiHeadAttention(Kernel):
             ValueError: Keys or values are missing, or the heads do not divide an axis.
         """
         query, key, value = inputs[0], given(inputs, 1), given(inputs, 2)
+        for name, one in (("query", query), ("key", key), ("value", value)):
+            if one is not None and one.ndim not in {3, 4, 5}:
+                raise ValueError(
+                    f"{self.spec.op_type}: {name} {list(one.shape)} has not 3 to 5 axes"
+                )
         heads = self._heads
         if query.ndim == 5:
             q, k, v = (query[:, :, :, part].transpose(0, 2, 1, 3) for part in range(3))
@@ -106,6 +110,9 @@ class MultiHeadAttention(Kernel):
         at = self.places
         past = given(inputs, at.past)
         length = given(inputs, at.length)
+        expect(
+            self.spec, "past_sequence_length", None if length is None else length.reshape(-1), (1,)
+        )
         return _Given(
             given(inputs, at.bias),
             given(inputs, at.mask),
@@ -120,11 +127,15 @@ class MultiHeadAttention(Kernel):
         """Output [B, S, H E], present_key, present_value [B, H, T, D], qk [B, H, S, T]."""
         operands(self.spec, inputs, 1)
         q, k, v = self._views(inputs)
-        _, _, extra, past, old, length, beams = self._given(inputs)
+        bias, _, extra, past, old, length, beams = self._given(inputs)
         shapes = f"query {list(q.shape)}, key {list(k.shape)}, value {list(v.shape)}"
         batch, heads, queries, size = q.shape
         if k.shape[:2] != (batch, heads) or k.shape[3] != size or k.shape[:3] != v.shape[:3]:
             raise ValueError(f"{self.spec.op_type}: the heads of {shapes} do not fit each other")
+        cache = (batch, heads, None if past is None else (past.shape[-2:] or (0,))[0])
+        expect(self.spec, "past_key", past, (*cache, size))
+        expect(self.spec, "past_value", old, (*cache, v.shape[3]))
+        expect(self.spec, "bias", bias, (heads * (2 * size + v.shape[3]),))
         if beams is not None and length is None:
             raise UnsupportedOperatorError(f"{self.spec.op_type} with beams but no shared buffer")
         if (past is None) != (old is None):
@@ -174,14 +185,12 @@ class MultiHeadAttention(Kernel):
         if extra is not None:
             biases.append(extra)
         right = self._right
-        if right >= 0 and k.shape[2] > before + queries:
-            seen = np.tri(queries, k.shape[2], before, np.bool_)
-            seen[-1] = True
-            biases.append(seen[None, None])
+        if right >= 0 and (shown is not None or k.shape[2] > before + queries):
+            biases.append(_triangle(queries, k.shape[2], before))
             right = -1
         if y is None:
             y = np.empty((batch, queries, heads * v.shape[3]), q.dtype)
-        rules = dataclasses.replace(self._rules, scale=self._scale or 1 / math.sqrt(max(size, 1)))
+        rules = Rules(self._scale or 1 / math.sqrt(max(size, 1)), stage=2)
         band = Mask(tuple(biases), before, right=right)
         attend(q, k, v, heads_first(y, heads), rules, band, shown)
 
@@ -197,6 +206,14 @@ class MultiHeadAttention(Kernel):
             k = k + heads_first(bias[None, None, width : 2 * width], self._heads)
             v = v + heads_first(bias[None, None, 2 * width : 2 * width + size], self._heads)
         return q, k, v
+
+
+def _triangle(queries: int, keys: int, before: int) -> Array:
+    """0 for keys up to the query's own, the least float32 for those after it, as the shown scores have it."""
+    seen = np.tri(queries, keys, before, np.bool_)
+    if keys > before + queries:
+        seen[-1] = True
+    return np.where(seen, np.float32(0), np.finfo(np.float32).min)[None, None]
 
 
 def _written(past: Array, new: Array, present: Any, length: int, beams: Any) -> Array:

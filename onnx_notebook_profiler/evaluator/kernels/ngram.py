@@ -6,7 +6,7 @@ ContribOperators.md of onnxruntime. Scratch: one comparison of the tokens with t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,6 @@ __all__ = ["NGramRepeatBlock"]
 @register("NGramRepeatBlock", since_version=1, domain="com.microsoft")
 class NGramRepeatBlock(Kernel):
     """input_ids [B, S], scores [B, V] -> scores, minus infinity where the token would end an n-gram that is there."""
-
-    in_place: ClassVar[tuple[int, ...]] = (1,)
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)
@@ -46,8 +44,7 @@ class NGramRepeatBlock(Kernel):
             ValueError: A token to block is not in the vocabulary.
         """
         tokens, scores, (y,) = inputs[0], inputs[1], outputs
-        if y is not scores:
-            y[...] = scores
+        y[...] = scores
         length, size = tokens.shape[1], self._size
         count = length - size + 1
         if count < 1:

@@ -6,7 +6,6 @@ buckets, one for each distance; the gates of all queries.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
@@ -25,6 +24,7 @@ _MS: Final = "com.microsoft"
 class RelativePositionBias(Kernel):
     """bias_table [buckets, H], query_length, key_length -> [1, H, S, T]: a bias for the distance of query and key.
 
+    The table's numbers lie column by column: those of the first head come first, whatever its shape says.
     Distances up to half of the buckets have one each, longer ones share them in steps that grow with the logarithm.
     """
 
@@ -53,7 +53,8 @@ class RelativePositionBias(Kernel):
         if not y.size:
             return
         distances = np.arange(1 - queries, keys)
-        biases = np.ascontiguousarray(table[self._buckets(distances, table.shape[0])].T)
+        count, heads = table.shape
+        biases = table.reshape(heads, count)[:, self._buckets(distances, count)]
         windows = np.lib.stride_tricks.sliding_window_view(biases, keys, axis=1)
         y[0] = windows[:, ::-1]
 
@@ -70,14 +71,15 @@ class RelativePositionBias(Kernel):
         near = distances < exact
         with np.errstate(divide="ignore", invalid="ignore"):
             far = np.log(np.maximum(distances, 1).astype(np.float32) / np.float32(max(exact, 1)))
-            far *= np.float32((count - exact) / math.log(self._farthest / max(exact, 1)))
+            far /= np.log(np.float32(self._farthest) / np.float32(max(exact, 1)))
+            far *= np.float32(count - exact)
         steps = np.minimum(exact + far.astype(np.int64), count - 1)
         return found + np.where(near, distances, steps)
 
 
 @register("GatedRelativePositionBias", since_version=1, domain=_MS)
 class GatedRelativePositionBias(Kernel):
-    """query_layer [B, S, H D], query_bias, rel_pos [1, H, S, S], weight [D, E], bias, eco_a -> [B, H, S, S].
+    """query_layer [B, S, H D], query_bias, rel_pos [1, H, S, S], weight [D, E], bias, eco_a, offsets -> [B, H, S, S].
 
     Each query scales its row of rel_pos by a gate that a linear layer makes of it. Tokens without padding come as
     [tokens, H D], with the places [B, S] to which they belong.

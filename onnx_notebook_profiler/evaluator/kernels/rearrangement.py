@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
+from onnx_notebook_profiler.evaluator.kernels._expected import expect
 from onnx_notebook_profiler.evaluator.kernels._shared import (
     BLOCK,
     INT64,
@@ -244,6 +245,12 @@ class TensorScatter(Kernel):
         """As past_cache."""
         past, update = operands(self.spec, inputs, 2)
         axis = normalized_axis(self.spec, int(self.spec.attributes.get("axis", -2)), past.ndim)
+        if update.ndim != past.ndim:
+            raise ValueError(
+                f"TensorScatter: update {list(update.shape)} and past_cache {list(past.shape)} differ in rank"
+            )
+        starts = inputs[2] if len(inputs) > 2 else None
+        expect(self.spec, "write_indices", starts, past.shape[:1])
         expected = (*past.shape[:axis], update.shape[axis], *past.shape[axis + 1 :])
         if axis == 0 or update.shape != expected or update.shape[axis] > past.shape[axis]:
             raise ValueError(

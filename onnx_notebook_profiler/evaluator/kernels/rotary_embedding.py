@@ -7,7 +7,7 @@ are computed in float32 and rounded once. Scratch: see ``_rotary.py``; the angle
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,8 +28,6 @@ class RotaryEmbedding(Kernel):
 
     com.microsoft's has the positions as its second input, one number for a whole batch that starts there.
     """
-
-    in_place: ClassVar[tuple[int, ...]] = (0,)
 
     def __init__(self, spec: NodeSpec) -> None:
         super().__init__(spec)

@@ -121,3 +121,37 @@ def test_gemm_without_beta_ignores_c() -> None:
 def test_gemm_shapes_that_do_not_fit(shapes: Any, message: Any) -> None:
     with pytest.raises(ValueError, match=message):
         run("Gemm", *map(np.ones, shapes))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("most", [10, 2**20, None])
+@pytest.mark.parametrize(
+    ("a_shape", "b_shape"),
+    [
+        ((40, 50), (50, 30)),
+        ((3, 40, 50), (50, 30)),
+        ((2, 1, 20, 50), (3, 50, 30)),
+        ((9, 2), (2, 9)),
+    ],
+)
+def test_long_sums_of_integers_wrap_around(
+    a_shape: Any, b_shape: Any, most: int | None, dtype: Any
+) -> None:
+    limits = np.iinfo(dtype)
+    low, high = (limits.min, limits.max) if most is None else (max(-most, limits.min), most)
+    numbers = np.random.default_rng(3)
+    a = numbers.integers(low, high, a_shape, dtype, endpoint=True)
+    b = numbers.integers(low, high, b_shape, dtype, endpoint=True)
+    exact = np.matmul(a.astype(object), b.astype(object))
+    wrapped = (exact & (2**limits.bits - 1)).astype(f"u{limits.bits // 8}").view(dtype)
+    np.testing.assert_array_equal(run("MatMul", a, b, opset=13), wrapped)
+    if a.ndim == b.ndim == 2:
+        np.testing.assert_array_equal(run("Gemm", a.T, b, opset=13, transA=1), wrapped)
+
+
+def test_long_sums_of_integer_vectors() -> None:
+    for most in (10, 2**30):
+        a = np.random.default_rng(3).integers(-most, most, 9000, np.int32)
+        exact = sum(int(x) * int(x) for x in a.tolist())
+        wrapped = np.array(exact & 0xFFFFFFFF, np.uint32).view(np.int32)
+        assert run("MatMul", a, a, opset=13) == wrapped

@@ -66,29 +66,6 @@ def test_the_output_in_the_place_of_an_input(case: Any, shape: Any, dtype: Any) 
     assert kernel.in_place
 
 
-@pytest.mark.parametrize(("domain", "opset"), [("", 23), (MS, 1)])
-@pytest.mark.parametrize("options", [{}, {"interleaved": 1}, {"rotary_embedding_dim": 4}], ids=str)
-@pytest.mark.parametrize("axes", [3, 4])
-def test_rotated_in_place(domain: str, opset: int, options: dict[str, Any], axes: int) -> None:
-    rng = np.random.default_rng(7)
-    x = rng.standard_normal((2, 5, 24) if axes == 3 else (2, 3, 5, 8)).astype(np.float32)
-    half = options.get("rotary_embedding_dim", 8) // 2
-    cos, sin = (rng.standard_normal((9, half)).astype(np.float32) for _ in range(2))
-    places = rng.integers(0, 9, (2, 5))
-    inputs = [x, places, cos, sin] if domain else [x, cos, sin, places]
-    node = helper.make_node(
-        "RotaryEmbedding", list("abcd"), ["y"], domain=domain, num_heads=3, **options
-    )
-    kernel = make_kernel(node, opset)
-    (spec,) = kernel.infer(inputs)
-    expected = np.empty(spec.shape, spec.dtype)
-    kernel.compute(inputs, [expected])
-    own = x.copy()
-    kernel.compute([own, *inputs[1:]], [own])
-    np.testing.assert_array_equal(own, expected)
-    assert kernel.in_place == (0,)
-
-
 def test_repeated_words_are_masked_in_place() -> None:
     words = np.array([[1, 2, 3, 1, 2]])
     scores = np.arange(6, dtype=np.float32)[None]
