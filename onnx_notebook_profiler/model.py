@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
+import onnx_ir as ir
 from onnx import (
     AttributeProto,
     FunctionProto,
@@ -36,7 +37,9 @@ __all__ = [
     "shorten",
 ]
 
-ModelSource = str | os.PathLike[str] | bytes | ModelProto | GraphProto | FunctionProto | NodeProto
+ModelSource = (
+    str | os.PathLike[str] | bytes | ModelProto | ir.Model | GraphProto | FunctionProto | NodeProto
+)
 """What every entry point takes: a path, serialized bytes, ONNX text, or a model, graph, function or node."""
 
 
@@ -66,7 +69,7 @@ def load_model(source: ModelSource) -> LoadedModel:
     Args:
         source: A path to a file of any format that ``onnx`` reads, serialized bytes, ONNX text (such as
             ``agraph (float[N] x) => (float[N] y) { y = Abs(x) }``), a ModelProto, GraphProto, FunctionProto or
-            NodeProto.
+            NodeProto, or a model of onnx-ir. External data is not read, so the size of the weights does not matter.
 
     Raises:
         ModelError: The source cannot be read, or the model is not well formed; the message names the place.
@@ -91,6 +94,8 @@ def _read(
 ) -> tuple[ModelProto | GraphProto | FunctionProto | NodeProto, Path | None, str]:
     if isinstance(source, ModelProto | GraphProto | FunctionProto | NodeProto):
         return source, None, ""
+    if isinstance(source, ir.Model):
+        return _from_ir(source)
     if isinstance(source, bytes):
         try:
             return onnx.load_model_from_string(source), None, ""
@@ -117,9 +122,27 @@ def _read(
         except Exception as error:
             raise ModelError(f"{str(path)!r} is no ONNX model that can be read: {error}") from error
     raise ModelError(
-        f"expected a path, bytes, ONNX text, ModelProto, GraphProto, FunctionProto or NodeProto, "
+        f"expected a path, bytes, ONNX text, ModelProto, GraphProto, FunctionProto, NodeProto or onnx_ir.Model, "
         f"found {type(source).__name__}"
     )
+
+
+def _from_ir(source: ir.Model) -> tuple[ModelProto, Path | None, str]:
+    """A model of onnx-ir, its external data left where it is."""
+    folders = {
+        str(tensor.base_dir)
+        for value in source.graph.initializers.values()
+        if isinstance(tensor := value.const_value, ir.ExternalTensor)
+    }
+    if len(folders) > 1:
+        raise ModelError(
+            f"the model's external data lies in {len(folders)} folders: it is read from one, save the model anew"
+        )
+    try:
+        proto: ModelProto = ir.to_proto(source)
+    except Exception as error:
+        raise ModelError(f"the onnx-ir model cannot be written as ONNX: {error}") from error
+    return proto, Path(folders.pop()).resolve() if folders else None, source.graph.name or ""
 
 
 def _is_file(text: str) -> bool:
