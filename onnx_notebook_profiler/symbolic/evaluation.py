@@ -6,6 +6,7 @@ and expression is computed once, and the rest is one sparse or dense product.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,13 @@ from onnx_notebook_profiler.symbolic.atoms import Atom, Symbol
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.operations import Op, integer_value
 from onnx_notebook_profiler.symbolic.polynomial import ONE, Monomial
-from onnx_notebook_profiler.symbolic.size_arrays import Bounded, array_value, combined, product
+from onnx_notebook_profiler.symbolic.size_arrays import (
+    Bounded,
+    Holes,
+    array_value,
+    combined,
+    product,
+)
 from onnx_notebook_profiler.symbolic.sizes import (
     LARGEST,
     Size,
@@ -83,6 +90,40 @@ class CompiledForms:
         if len(scalars) == len(sizes):
             return self._at(scalars)[self._index]
         return self._over(sizes)[:, self._index]
+
+    def where_possible(
+        self, dims: Mapping[str, Size]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The values as int64 [sizes, n], and at which sizes they have a meaning, bool [sizes].
+
+        Raises:
+            SizeError: Sizes that are missing, unknown, negative or no integers.
+        """
+        sizes = check_sizes(dims, self.symbols, self._known)
+        lengths = {len(size) for size in sizes.values() if not isinstance(size, int)}
+        count = next(iter(lengths - {1}), 1)
+        if 0 in lengths:
+            return np.zeros((0, len(self)), np.int64), np.zeros(0, np.bool_)
+        holes: Holes = []
+        monomials = self._bounded_monomials(sizes, count, holes) if self._fits else None
+        values = None if monomials is None else self._products(monomials, count)
+        if values is not None:
+            possible = np.ones(count, np.bool_)
+            for hole in holes:
+                possible &= ~hole
+            return values[:, self._index], possible
+        return self._possible_one_by_one(sizes, count)
+
+    def _possible_one_by_one(
+        self, sizes: Mapping[str, Sizes], count: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        values = np.zeros((count, len(self._rows)), np.int64)
+        possible = np.zeros(count, np.bool_)
+        for place in range(count):
+            with contextlib.suppress(SizeError):
+                values[place] = self._at(_sizes_at(sizes, place))
+                possible[place] = True
+        return values[:, self._index], possible
 
     def _row(self, expr: Expr) -> _Row:
         """Add what an expression needs to the program; return its (monomial, coefficient)."""
@@ -173,17 +214,18 @@ class CompiledForms:
         lengths = {len(size) for size in sizes.values() if not isinstance(size, int)}
         count = next(iter(lengths - {1}), 1)
         monomials = self._bounded_monomials(sizes, count) if self._fits and count > 1 else None
-        if monomials is None:
-            return self._one_by_one(sizes, count)
+        values = None if monomials is None else self._products(monomials, count)
+        return self._one_by_one(sizes, count) if values is None else values
+
+    def _products(self, monomials: list[Bounded], count: int) -> NDArray[np.int64] | None:
+        """Coefficients times monomials; None where a sum may overflow."""
         outer = [monomials[column] for column in self._outer]
         bound = float(self._magnitudes @ np.array([value.bound for value in outer]))
         values = [np.broadcast_to(value.values, (count,)) for value in outer]
         if bound < _EXACT_FLOAT and self._dense is not None and values:
             matrix = np.stack(values, axis=1).astype(np.float64)
             return np.asarray(matrix @ self._dense).astype(np.int64)
-        if bound >= _SAFE:
-            return self._one_by_one(sizes, count)
-        return self._sparse_product(values, count)
+        return None if bound >= _SAFE else self._sparse_product(values, count)
 
     def _sparse_product(self, values: list[NDArray[np.int64]], count: int) -> NDArray[np.int64]:
         result = np.zeros((count, len(self._rows)), dtype=np.int64)
@@ -200,14 +242,12 @@ class CompiledForms:
         """Return the values with Python integers, size by size: exact whatever overflows."""
         result = np.zeros((count, len(self._rows)), dtype=np.int64)
         for i in range(count):
-            at = {
-                name: size if isinstance(size, int) else int(size[i if len(size) > 1 else 0])
-                for name, size in sizes.items()
-            }
-            result[i] = self._at(at)
+            result[i] = self._at(_sizes_at(sizes, i))
         return result
 
-    def _bounded_monomials(self, sizes: Mapping[str, Sizes], count: int) -> list[Bounded] | None:
+    def _bounded_monomials(
+        self, sizes: Mapping[str, Sizes], count: int, holes: Holes | None = None
+    ) -> list[Bounded] | None:
         """Return all monomials as int64 arrays, or None where one may overflow or has no value."""
         if not count:
             return None
@@ -223,8 +263,16 @@ class CompiledForms:
                 monomials[step] = value
                 continue
             args = [combined([(monomials[column], c) for column, c in row]) for row in step.args]
-            value = array_value(step.op, args)
+            value = array_value(step.op, args, holes)
             if value is None:
                 return None
             atoms[step.target] = value
         return monomials
+
+
+def _sizes_at(sizes: Mapping[str, Sizes], place: int) -> dict[str, int]:
+    """One of many sizes."""
+    return {
+        name: size if isinstance(size, int) else int(size[place if len(size) > 1 else 0])
+        for name, size in sizes.items()
+    }

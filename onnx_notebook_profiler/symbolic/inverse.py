@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -13,13 +14,19 @@ from onnx_notebook_profiler.symbolic.budget import Budget, parse_bytes
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.limits import Limit, allowed
 from onnx_notebook_profiler.symbolic.peak import Peak
-from onnx_notebook_profiler.symbolic.ranges import bounds, grows, is_never_negative, shifted
+from onnx_notebook_profiler.symbolic.ranges import (
+    Range,
+    bounds,
+    is_never_negative,
+)
 from onnx_notebook_profiler.symbolic.sizes import check_sizes
 
 __all__ = ["feasible", "largest"]
 
 _GREATEST = 2**48
-_FEW = 4_096
+_FEW = 16_384
+
+Sizes = int | npt.NDArray[np.int64]
 _MAX_GRID = 20_000_000
 
 
@@ -43,31 +50,30 @@ def largest(
     check_sizes({dim: 1, **others}, needed, dims)
     at = {dim: 1, **others}
 
-    def fits(size: int) -> bool:
-        sizes = {**at, dim: size}
-        try:
-            within = int(peak.evaluate(sizes)) <= limit
-            return within and bool(allowed(limits, tuple(dims), sizes))
-        except SizeError:
-            return False
+    def fits(asked: Sizes) -> npt.NDArray[np.bool_]:
+        sizes = {**at, dim: asked}
+        return peak.fits(limit, sizes) & allowed(limits, tuple(dims), sizes)
 
-    rivals = [
-        piece.bytes.substitute(dict(others)) for piece in peak.within({dim: (1, None)}).pieces
-    ]
+    positive = all(size > 0 for size in others.values())
+    rivals = [one.substitute(dict(others)) for one in peak.rivals(all_positive=positive)]
     beyond = _too_large_from(rivals, dim, limit)
-    for one in limits:
-        size = one.size.substitute(dict(others))
-        if one.kind == "at most" and size.symbols == {dim}:
-            end = _too_large_from([size], dim, one.number)
-            beyond = end if beyond is None or (end is not None and end < beyond) else beyond
+    ends = [dataclasses.replace(one, size=one.size.substitute(dict(others))) for one in limits]
+    for one in ends:
+        end = _broken_from(one, dim)
+        beyond = end if beyond is None or (end is not None and end < beyond) else beyond
     if beyond is None:
-        if not any(dim in rival.symbols for rival in rivals) and not fits(1):
+        if not any(dim in rival.symbols for rival in rivals) and not fits(1)[0]:
             return 0
         raise SizeError(
             f"no size of {dim!r} is known to be too large: the peak stays within {limit:,} bytes, or does not grow "
             f"with it"
         )
-    return _greatest(rivals, dim, limit, beyond, fits)
+
+    def never(low: int, high: int) -> bool:
+        own = {dim: (low, high)}
+        return _never_fits(rivals, limit, own) or any(_never_holds(one, own) for one in ends)
+
+    return _greatest(beyond, fits, never)
 
 
 def _too_large_from(rivals: Sequence[Expr], dim: str, limit: int) -> int | None:
@@ -80,42 +86,60 @@ def _too_large_from(rivals: Sequence[Expr], dim: str, limit: int) -> int | None:
     return None
 
 
+def _broken_from(limit: Limit, dim: str) -> int | None:
+    """A size of *dim* from which on *limit* is proved to be broken; None where there is none."""
+    if limit.size.symbols != {dim}:
+        return None
+    most = max(limit.number, 1) if limit.kind == "1 or" else limit.number
+    end = _too_large_from([limit.size], dim, most)
+    return _too_large_from([-limit.size], dim, -most) if end is None and limit.kind == "is" else end
+
+
 def _greatest(
-    rivals: Sequence[Expr], dim: str, limit: int, beyond: int, fits: Callable[[int], bool]
+    beyond: int,
+    fits: Callable[[Sizes], npt.NDArray[np.bool_]],
+    never: Callable[[int, int], bool],
 ) -> int:
     """The greatest size below *beyond* that fits: ranges that are proved not to fit are skipped, from the top."""
     pending = [(1, beyond - 1)]
     while pending:
         low, high = pending.pop()
-        if low > high or _never_fits(rivals, dim, limit, low, high):
+        if low > high or never(low, high):
             continue
-        if high - low < _FEW and not _all_grow(rivals, dim, low):
-            found = next((size for size in range(high, low - 1, -1) if fits(size)), 0)
-            if found:
-                return found
-            continue
-        if low == high:
-            if fits(low):
-                return low
+        if high - low < _FEW:
+            found = np.flatnonzero(fits(np.arange(low, high + 1)))
+            if len(found):
+                return low + int(found[-1])
             continue
         middle = (low + high) // 2
         pending += [(low, middle), (middle + 1, high)]
     return 0
 
 
-def _all_grow(rivals: Sequence[Expr], dim: str, low: int) -> bool:
-    return all(grows(shifted(rival, {dim: (low, None)})) for rival in rivals)
-
-
-def _never_fits(rivals: Sequence[Expr], dim: str, limit: int, low: int, high: int) -> bool:
-    """True where some rival is beyond *limit* at every size of the range."""
+def _never_fits(rivals: Sequence[Expr], limit: int, ranges: Mapping[str, Range]) -> bool:
+    """True where some rival is beyond *limit* at every size of the ranges."""
     for rival in rivals:
         try:
-            if bounds(rival, {dim: (low, high)}, cuts=0)[0] > limit:
+            if bounds(rival, ranges, cuts=0)[0] > limit:
                 return True
         except SizeError:
             continue  # no bound is known
     return False
+
+
+def _never_holds(limit: Limit, ranges: Mapping[str, Range]) -> bool:
+    """True where *limit* is broken at every size of the ranges."""
+    if not limit.size.symbols <= ranges.keys():
+        return False
+    try:
+        low, high = bounds(limit.size, ranges, cuts=0)
+    except SizeError:
+        return False
+    if limit.kind == "at most":
+        return low > limit.number
+    within = low <= limit.number and (high is None or limit.number <= high)
+    one = low <= 1 and (high is None or high >= 1)
+    return not within and not (limit.kind == "1 or" and one)
 
 
 def feasible(
@@ -150,17 +174,5 @@ def feasible(
         return np.zeros(shape, np.bool_)
     mesh = np.meshgrid(*axes.values(), indexing="ij")
     flat = {name: part.reshape(-1) for name, part in zip(axes, mesh, strict=True)}
-    runs = np.broadcast_to(allowed(limits, tuple(dims), {**others, **flat}), math.prod(shape))
-    try:
-        within = peak.over({**others, **flat}).bytes <= limit
-        return np.asarray(within & runs).reshape(shape)
-    except SizeError:
-        pass  # some combination is impossible: look at each by itself
-    result = np.zeros(math.prod(shape), np.bool_)
-    for number in range(len(result)):
-        try:
-            at = {name: int(part[number]) for name, part in flat.items()}
-            result[number] = runs[number] and peak.evaluate({**others, **at}) <= limit
-        except SizeError:
-            continue
-    return result.reshape(shape)
+    given = {**others, **flat}
+    return (peak.fits(limit, given) & allowed(limits, tuple(dims), given)).reshape(shape)

@@ -197,6 +197,17 @@ class Peak:
         curve = (self._all if small else self._contest).over(given)
         return PeakCurve(self._nodes[curve.nodes], curve.bytes)
 
+    def fits(self, limit: int, sizes: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+        """Whether the peak is at most *limit* at each of many sizes; not where the model cannot run. bool [sizes].
+
+        Raises:
+            SizeError: A size is missing, unknown, negative or no integer.
+        """
+        if not self._totals:
+            return np.ones(max((np.size(size) for size in sizes.values()), default=1), np.bool_)
+        small = any(np.size(size) and np.min(size) < 1 for size in sizes.values())
+        return (self._all if small else self._contest).fits(limit, sizes)
+
     def breakpoints(
         self,
         dim: str,
@@ -236,6 +247,12 @@ class Peak:
             before = int(nodes[-1])
         return tuple(found)
 
+    def rivals(self, *, all_positive: bool) -> tuple[Expr, ...]:
+        """Bytes of which the most is the peak: where all sizes are 1 and more, or at any sizes."""
+        if all_positive:
+            return self._contest.rivals
+        return tuple(piece.bytes for piece in self.pieces)
+
     @functools.cached_property
     def _contest(self) -> _Contest:
         """Who can be the peak at sizes of 1 and more."""
@@ -259,7 +276,7 @@ class _Contest:
         self, totals: Sequence[Expr], nodes: Sequence[int], evaluator: CompiledForms
     ) -> None:
         self._nodes = np.array(nodes, np.intp)
-        rivals = [totals[node] for node in nodes]
+        self.rivals = rivals = tuple(totals[node] for node in nodes)
         partial = _partial_operations(totals)
         self._forms = CompiledForms([*rivals, *partial], evaluator.dims)
         self._greatest = compile_greatest(rivals, partial) if rivals else None
@@ -276,6 +293,11 @@ class _Contest:
         except SizeError:
             return None
         return value if value <= LARGEST else None
+
+    def fits(self, limit: int, sizes: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+        """Whether none is beyond *limit*, at each of the sizes that are possible."""
+        values, possible = self._forms.where_possible(sizes)
+        return np.asarray((values[:, : self._count] <= limit).all(axis=-1) & possible)
 
     def over(self, sizes: Mapping[str, Any]) -> PeakCurve:
         """The greatest value and its node at each size."""

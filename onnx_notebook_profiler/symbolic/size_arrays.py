@@ -1,7 +1,8 @@
 """Integer arithmetic on arrays of sizes that never overflows unnoticed.
 
 Every array carries a bound of its absolute values; a result whose bound reaches 2^62, or that has
-no value at some size, is None, and the caller then computes with Python integers.
+no value at some size, is None, and the caller then computes with Python integers. Who collects the
+holes gets a value there that means nothing.
 """
 
 from __future__ import annotations
@@ -54,8 +55,20 @@ def combined(terms: Sequence[tuple[Bounded, int]]) -> Bounded | None:
     return Bounded(values, bound)
 
 
-def array_value(op: Op, args: Sequence[Bounded | None]) -> Bounded | None:
+Holes = list[NDArray[np.bool_]]
+"""For each operation that has no value at some sizes, at which."""
+
+
+def array_value(
+    op: Op, args: Sequence[Bounded | None], holes: Holes | None = None
+) -> Bounded | None:
     """Return the operation, with the meaning of `integer_value`, element by element."""
+
+    def is_hole(where: NDArray[np.bool_]) -> bool:
+        if holes is not None:
+            holes.append(where)
+        return holes is None
+
     known = [arg for arg in args if arg is not None]
     if len(known) < len(args):
         return None
@@ -63,7 +76,8 @@ def array_value(op: Op, args: Sequence[Bounded | None]) -> Bounded | None:
         values = known[0].values
         for arg in known[1:]:
             if op is Op.BROADCAST:
-                if np.any((values != 1) & (arg.values != 1) & (values != arg.values)):
+                apart = (values != 1) & (arg.values != 1) & (values != arg.values)
+                if np.any(apart) and is_hole(apart):
                     return None
                 values = np.where(values == 1, arg.values, values)
             else:
@@ -71,10 +85,12 @@ def array_value(op: Op, args: Sequence[Bounded | None]) -> Bounded | None:
         return Bounded.of(values)
     num, den = known[0].values, known[1].values
     if not np.all(den):
-        return None
+        if is_hole(den == 0):
+            return None
+        den = np.where(den == 0, 1, den)
     if op is Op.FLOOR:
         return Bounded.of(num // den)
     rest = np.fmod(num, den)
     if op is Op.MOD:
         return Bounded.of(rest)
-    return None if np.any(rest) else Bounded.of(num // den)
+    return None if np.any(rest) and is_hole(rest != 0) else Bounded.of(num // den)

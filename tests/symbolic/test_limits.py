@@ -88,3 +88,43 @@ def test_no_limit_where_sizes_only_may_differ() -> None:
     ]
     with pytest.raises(SizeError):
         context.totals(N=2, M=3)
+
+
+ROWS = """<ir_version: 10, opset_import: ["" : 18]>
+g (float[A,2] x, float[B,3] z) => (float[A,5] y) { y = Concat<axis = 1>(x, z) }"""
+BAKED = """<ir_version: 10, opset_import: ["" : 18]>
+g (float[batch,seq,4] x) => (float[batch,28] y) <int64[2] shape = {0, 28}> { y = Reshape(x, shape) }"""
+INNER = """<ir_version: 10, opset_import: ["" : 18]>
+g (float[M,K] x, float[L,2] z) => (float[M,2] y) { y = MatMul(x, z) }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "shapes"),
+    [
+        (ROWS, "A is B", lambda a, b: {"x": (a, 2), "z": (b, 3)}),
+        (BAKED, "seq is 7", lambda a, b: {"x": (a, b, 4)}),
+        (INNER, "K is L", lambda a, b: {"x": (2, a), "z": (b, 2)}),
+    ],
+)
+def test_sizes_that_must_agree(text: str, said: str, shapes: Any) -> None:
+    model = parser.parse_model(text)
+    context = computed(model)
+    assert [str(limit) for limit in context.limits] == [said]
+    first, second = next(
+        (a, b)
+        for a in context.dims
+        for b in context.dims
+        if a != b and {a, b} >= set(context.limits[0].size.symbols)
+    )
+    others = {name: 2 for name in context.dims if name not in (first, second)}
+    grid = context.feasible({first: range(1, 10), second: range(1, 10)}, "1 GiB", **others)
+    for a in range(1, 10):
+        for b in range(1, 10):
+            assert grid[a - 1, b - 1] == runs(model, **shapes(a, b)), (a, b)
+
+
+def test_the_largest_size_is_the_one_that_agrees() -> None:
+    context = computed(parser.parse_model(ROWS))
+    assert context.largest("A", "1 GiB", B=1_000_003) == 1_000_003
+    assert context.largest("A", 10_000, B=1_000_003) == 0
+    assert computed(parser.parse_model(BAKED)).largest("seq", "1 GiB", batch=3) == 7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onnx_notebook_profiler.symbolic.expression import Expr, exact_div
+from onnx_notebook_profiler.symbolic.limits import must_agree
 from onnx_notebook_profiler.symbolic.rules.registry import CONTRIB, rule
 from onnx_notebook_profiler.symbolic.shape_call import Call, Undecided, axis_of
 
@@ -33,6 +34,8 @@ def infer_reshape(call: Call) -> None:
     if _REST in sizes:
         place = sizes.index(_REST)
         sizes[place] = _rest(call.shape(0), [one for one in sizes if one != _REST])
+    elif call.known_shape(0) is not None:
+        must_agree(Expr.product(call.shape(0)), Expr.product(sizes))
     call.give(0, sizes, call.dtype(0))
 
 
@@ -132,6 +135,9 @@ def _concat(call: Call, positions: list[int], axis: int) -> None:
     if any(len(shape) != rank for shape in shapes):
         raise Undecided("its inputs have different ranks")
     axis = axis_of(axis, rank)
+    for place, column in enumerate(zip(*shapes, strict=True)):
+        for size in column[1:] if place != axis else ():
+            must_agree(column[0], size)
     sizes = [
         Expr.sum(column) if place == axis else next((s for s in column if s.is_constant), column[0])
         for place, column in enumerate(zip(*shapes, strict=True))

@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from onnx_notebook_profiler.symbolic.broadcasting import together
 from onnx_notebook_profiler.symbolic.expression import Expr
+from onnx_notebook_profiler.symbolic.limits import must_agree
 from onnx_notebook_profiler.symbolic.rules.registry import CONTRIB, rule
 from onnx_notebook_profiler.symbolic.shape_call import Call, Undecided
 
@@ -19,6 +20,7 @@ def _product(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, ...]:
     if not a or not b:
         raise Undecided("a factor is a scalar")
     outer = together(a[:-2], b[:-2])
+    must_agree(a[-1], b[-2] if len(b) > 1 else b[0])
     return (*outer, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
 
 
