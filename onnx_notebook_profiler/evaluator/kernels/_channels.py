@@ -18,10 +18,11 @@ from onnx_notebook_profiler.evaluator.kernels._rows import (
 )
 from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT64
 
-__all__ = ["channel_statistics", "scale_channels"]
+__all__ = ["channel_statistics", "far_center", "scale_channels"]
 
 _FEW_PLACES: Final = 32
 _SMALL: Final = 2**12
+_FAR: Final = 64.0
 
 
 def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[int, slice]]:
@@ -33,37 +34,40 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[int, slice]]:
             yield item, slice(start, start + height)
 
 
-def _sum_over(x: Array, of_part: Callable[[Array, slice], Array]) -> Array:
-    """The sums [C] in float64 of what *of_part* makes of parts [rows, places] of x [N, C, P]."""
-    wide = row_type(x.dtype)
-    total = np.zeros(x.shape[1], FLOAT64)
-    for item, rows in _blocks(x.shape):
-        for start in range(0, x.shape[2], BLOCK):
-            part = x[item, rows, start : start + BLOCK]
-            total[rows] += of_part(part.astype(wide, copy=False), rows)
-    return total
-
-
 def channel_statistics(x: Array) -> tuple[Array, Array]:
-    """Mean and population variance [C] in float64 of x [N, C, P], in two passes; scratch is a block."""
+    """Mean and population variance [C] in float64 of x [N, C, P], in two passes; scratch is a block.
+
+    The second pass also adds what the first, in float32, left over of the mean.
+    """
     items, channels, places = x.shape
     if places < _FEW_PLACES:  # the items in place of the channels: their rows are long
         return _statistics_of_columns(x.reshape(items, channels * places), places)
     wide = row_type(x.dtype)
     ones = ones_for(channels, places, wide)
     count = items * places
-    mean = _sum_over(x, lambda part, _: row_sums(part, ones)) / count
-    center = mean.astype(wide)[:, None]
+    center, rest, power = (np.zeros(channels, FLOAT64) for _ in range(3))
 
-    variance = np.empty_like(mean)
+    def parts() -> Iterator[tuple[Array, slice]]:
+        for item, rows in _blocks(x.shape):
+            for start in range(0, places, BLOCK):
+                yield x[item, rows, start : start + BLOCK].astype(wide, copy=False), rows
 
     def work() -> None:
-        total = _sum_over(x, lambda part, rows: squares_of_rows(part - center[rows]))
-        np.divide(total, count, variance)
+        for part, rows in parts():
+            center[rows] += row_sums(part, ones)
+        np.divide(center, count, center)
+        middle = center.astype(wide)
+        center[...] = middle
+        for part, rows in parts():
+            centered = part - middle[rows, None]
+            rest[rows] += row_sums(centered, ones)
+            power[rows] += squares_of_rows(centered)
 
     unbuffered(work, x.size)
-    # the center is rounded: squares around it exceed the variance by that of its distance from the mean
-    return mean, variance - np.square(mean - center[:, 0])
+    rest /= count
+    power /= count
+    power -= np.square(rest)
+    return center + rest, np.maximum(power, 0, out=power)
 
 
 def _statistics_of_columns(x: Array, places: int) -> tuple[Array, Array]:
@@ -81,45 +85,63 @@ def _statistics_of_columns(x: Array, places: int) -> tuple[Array, Array]:
             total += np.matmul(ones[: part.shape[0]], part)
         return np.asarray(total.reshape(-1, places).sum(axis=1) / (items * places))
 
-    mean = mean_of(lambda part: part)
-    center = mean.astype(wide)
+    center = mean_of(lambda part: part).astype(wide)
     line = np.repeat(center, places)
-    variance = mean_of(lambda part: np.square(part - line))
-    return mean, variance - np.square(mean - center)
+    rest = mean_of(lambda part: part - line)
+    variance = mean_of(lambda part: np.square(part - line)) - np.square(rest)
+    return center + rest, np.maximum(variance, 0, out=variance)
 
 
-def scale_channels(x: Array, factor: Array, offset: Array, y: Array) -> None:
-    """X * factor + offset with one pair for each channel [C] of x [N, C, P]; *y* may be x."""
+def far_center(mean: Array, variance: Array, dtype: np.dtype[Any]) -> Array | None:
+    """The means in *dtype* where one is so far from 0 that its product and the offset would cancel; else None."""
+    if (np.square(mean) > variance * _FAR).any():
+        return mean.astype(dtype)
+    return None
+
+
+def scale_channels(
+    x: Array, factor: Array, offset: Array, y: Array, center: Array | None = None
+) -> None:
+    """(X - center) * factor + offset with numbers [C] for the channels of x [N, C, P]; *y* may be x."""
     items, channels, places = x.shape
-    if x.size <= _SMALL and x.dtype == factor.dtype:
+    if not x.size:
+        return
+    if center is None and x.size <= _SMALL and x.dtype == factor.dtype:
         np.multiply(x, factor[:, None], y)
         np.add(y, offset[:, None], y)
         return
     if places < _FEW_PLACES and items > 1:
         if places > 1:
             factor, offset = np.repeat(factor, places), np.repeat(offset, places)
+            center = None if center is None else np.repeat(center, places)
         shape = (items, channels * places)
         height = max(1, BLOCK // max(shape[1], 1))
         blocks: list[Any] = [slice(start, start + height) for start in range(0, items, height)]
-        pairs: Any = [(factor, offset)] * len(blocks)
+        numbers: Any = [(factor, offset, center)] * len(blocks)
     else:
         shape = (items * channels, places)
         factor, offset = factor[:, None], offset[:, None]
-        blocks, pairs = [], []
+        center = None if center is None else center[:, None]
+        blocks, numbers = [], []
         for item, rows in _blocks(x.shape):
             first = item * channels
             stop = min(rows.stop, channels)
             blocks.append(slice(first + rows.start, first + stop))
-            pairs.append((factor[rows], offset[rows]))
-    _scale_blocks(x.reshape(shape), y.reshape(shape), blocks, pairs)
+            middle = None if center is None else center[rows]
+            numbers.append((factor[rows], offset[rows], middle))
+    _scale_blocks(x.reshape(shape), y.reshape(shape), blocks, numbers)
 
 
-def _scale_blocks(x: Array, y: Array, blocks: Any, pairs: Any) -> None:
+def _scale_blocks(x: Array, y: Array, blocks: Any, numbers: Any) -> None:
     def work() -> None:
-        for rows, (factor, offset) in zip(blocks, pairs, strict=True):
+        for rows, (factor, offset, center) in zip(blocks, numbers, strict=True):
             into = y[rows]
             part = into if x.dtype == factor.dtype else np.empty(into.shape, factor.dtype)
-            np.multiply(x[rows], factor, part)
+            if center is None:
+                np.multiply(x[rows], factor, part)
+            else:
+                np.subtract(x[rows], center, part)
+                np.multiply(part, factor, part)
             np.add(part, offset, part)
             if part is not into:
                 np.copyto(into, part, casting="unsafe")

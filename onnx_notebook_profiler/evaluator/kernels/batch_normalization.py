@@ -15,7 +15,11 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
-from onnx_notebook_profiler.evaluator.kernels._channels import channel_statistics, scale_channels
+from onnx_notebook_profiler.evaluator.kernels._channels import (
+    channel_statistics,
+    far_center,
+    scale_channels,
+)
 from onnx_notebook_profiler.evaluator.kernels._rows import row_type
 from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT64, operands
 from onnx_notebook_profiler.evaluator.registry import register
@@ -77,13 +81,17 @@ class BatchNormalization(Kernel):
             old = (mean, variance)
             mean, variance = channel_statistics(x.reshape(grid))
             self._remember(outputs, old, (mean, variance))
-        deviation = np.add(variance.reshape(-1), self._epsilon, dtype=FLOAT64)
-        np.sqrt(deviation, deviation)
-        factor = np.divide(scale.reshape(-1), deviation, deviation)
-        offset = bias.reshape(-1) - mean.reshape(-1) * factor
-        wide = row_type(x.dtype)
+        wide, mean = row_type(x.dtype), mean.reshape(-1).astype(FLOAT64, copy=False)
+        power = np.add(variance.reshape(-1), self._epsilon, dtype=FLOAT64)
+        center = far_center(mean, power, wide)
+        factor = scale.reshape(-1) / np.sqrt(power)
+        offset = bias.reshape(-1) - (mean if center is None else mean - center) * factor
         scale_channels(
-            x.reshape(grid), factor.astype(wide), offset.astype(wide), outputs[0].reshape(grid)
+            x.reshape(grid),
+            factor.astype(wide),
+            offset.astype(wide),
+            outputs[0].reshape(grid),
+            center,
         )
 
     def _remember(self, outputs: Sequence[Any], old: Sequence[Array], new: Sequence[Array]) -> None:

@@ -31,6 +31,7 @@ __all__ = ["ContribGroupNorm", "GroupNormalization", "InstanceNormalization"]
 _MS: Final = "com.microsoft"
 _GROUP_SCALES_CHANNELS: Final = 21
 _FAR: Final = 8.0
+_FARTHER: Final = 64.0
 _BLOCK: Final = 2**15
 
 
@@ -67,6 +68,9 @@ def _normalize_groups(
         part = x[block].astype(wide, copy=False)
         mean, variance = _row_statistics(part, ones)
         variance += epsilon
+        if (np.square(mean) > variance * _FARTHER).any():  # products and offsets would cancel
+            part = np.subtract(part, mean[:, None])
+            mean = row_sums(part, ones) / width
         np.sqrt(variance, variance)
         factor = scale[block] / variance[:, None]
         offset = bias[block] - mean[:, None] * factor

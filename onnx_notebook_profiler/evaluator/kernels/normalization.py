@@ -15,7 +15,11 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
-from onnx_notebook_profiler.evaluator.kernels._channels import channel_statistics, scale_channels
+from onnx_notebook_profiler.evaluator.kernels._channels import (
+    channel_statistics,
+    far_center,
+    scale_channels,
+)
 from onnx_notebook_profiler.evaluator.kernels._rows import normalize_rows, row_type, unbuffered
 from onnx_notebook_profiler.evaluator.kernels._shared import (
     element_type,
@@ -142,15 +146,18 @@ class MeanVarianceNormalization(Kernel):
         if grid is not None:
             mean, variance = channel_statistics(x.reshape(grid))
             factor = 1 / (np.sqrt(variance) + _TINY)
-            offset = -mean * factor
+            center = far_center(mean, variance, wide)
+            offset = -(mean if center is None else mean - center) * factor
             scale_channels(
-                x.reshape(grid), factor.astype(wide), offset.astype(wide), y.reshape(grid)
+                x.reshape(grid), factor.astype(wide), offset.astype(wide), y.reshape(grid), center
             )
             return
         count = math.prod(x.shape[axis] for axis in axes)
         part = x.astype(wide, copy=False)
         mean = np.add.reduce(part, axis=axes, keepdims=True) / wide.type(count)
         part = np.subtract(part, mean, y if y.dtype == wide else None)
+        mean = np.add.reduce(part, axis=axes, keepdims=True) / wide.type(count)
+        np.subtract(part, mean, part)  # what the rounding of the first mean left
         power = np.add.reduce(np.square(part), axis=axes, keepdims=True)
         deviation = np.sqrt(power / wide.type(count)) + wide.type(_TINY)
         np.divide(part, deviation, y, casting="unsafe")

@@ -76,6 +76,8 @@ class SkipLayerNormalization(Kernel):
         bias = _wide(bias, wide)
         if not self._centers and len(outputs) > 1 and outputs[1] is not None:
             outputs[1].fill(0)  # no mean is taken off
+        if not x.size:
+            return
         rows, period = x.reshape(-1, width), skip.size // max(width, 1)
         added = skip.reshape(-1, width)
 

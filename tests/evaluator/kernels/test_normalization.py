@@ -217,3 +217,59 @@ def test_local_response_normalization_of_other_types(dtype: Any, opset: int) -> 
     expected = x.astype(np.float64) / (1 + 1e-4 / 3 * total) ** 0.75
     np.testing.assert_allclose(y.astype(np.float64), expected, rtol=max(unit, 1e-7))
     assert y.dtype == dtype
+
+
+@pytest.mark.parametrize("mean", [0, 30, 1000, 1e5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(2, 4, 64, 70), (3, 4, 2, 3), (9, 4, 1, 30)])
+@pytest.mark.parametrize(
+    ("op", "opset", "axes", "attributes", "others"),
+    [
+        ("BatchNormalization", 15, (0, 2, 3), {"training_mode": 1}, 4),
+        ("InstanceNormalization", 6, (2, 3), {}, 2),
+        ("GroupNormalization", 21, (2, 3), {"num_groups": 4}, 2),
+        ("MeanVarianceNormalization", 13, (0, 2, 3), {}, 0),
+    ],
+)
+def test_means_far_from_zero(
+    op: str,
+    opset: int,
+    axes: Any,
+    attributes: Any,
+    others: int,
+    shape: Any,
+    dtype: Any,
+    mean: float,
+) -> None:
+    """A factor and an offset of the size of mean / deviation would cancel; few numbers are all mean."""
+    x = (np.random.default_rng(1).standard_normal(shape) + mean).astype(dtype)
+    exact = x.astype(np.float64)
+    epsilon = 1e-5 if others else 0
+    centered = exact - exact.mean(axis=axes, keepdims=True)
+    expected = centered / np.sqrt(np.square(centered).mean(axis=axes, keepdims=True) + epsilon)
+    ones = [np.ones(shape[1], dtype)] * others
+    y = run(op, x, *ones, opset=opset, **attributes) - dtype(bool(others))
+    np.testing.assert_allclose(y, expected, rtol=5e-5, atol=2e-3 if mean > 1e4 else 5e-5)
+
+
+@pytest.mark.parametrize(
+    ("op", "domain", "opset", "others", "attributes"),
+    [
+        ("BatchNormalization", "", 15, 4, {}),
+        ("InstanceNormalization", "", 6, 2, {}),
+        ("GroupNormalization", "", 21, 2, {"num_groups": 2}),
+        ("LayerNormalization", "", 17, 0, {}),
+        ("BiasGelu", "com.microsoft", 1, 0, {}),
+        ("BiasAdd", "com.microsoft", 1, 0, {}),
+        ("SkipLayerNormalization", "com.microsoft", 1, 0, {}),
+    ],
+)
+@pytest.mark.parametrize("shape", [(2, 4, 0), (0, 4, 3)])
+def test_nothing(
+    op: str, domain: str, opset: int, others: int, attributes: Any, shape: Any
+) -> None:
+    x, row = np.ones(shape, np.float32), np.ones(shape[-1], np.float32)
+    rest: list[Any] = [np.ones(shape[1], np.float32)] * others or [row]
+    if op in {"BiasAdd", "SkipLayerNormalization"}:
+        rest = [row, x] if op == "BiasAdd" else [x, row]
+    assert run(op, x, *rest, opset=opset, domain=domain, **attributes).shape == shape
