@@ -15,8 +15,8 @@ import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
 from onnx_notebook_profiler.evaluator.kernels._quantized import (
-    INTEGER_RANGES,
-    requantize,
+    Rounding,
+    rounded,
     scalar,
 )
 from onnx_notebook_profiler.evaluator.kernels._shared import (
@@ -49,7 +49,7 @@ def _real(x: Array, scale: Any, zero: Any) -> Array:
 def _store(value: Array, y: Array, scale: Any, zero: Any) -> None:
     """Quantise the float32 *value*, which is overwritten."""
     np.divide(value, np.float32(scalar(scale, 1)), value)
-    requantize(value, y, scalar(zero), *INTEGER_RANGES[y.dtype.name])
+    rounded(value, y, scalar(zero))
 
 
 def _table(x: np.dtype[Any], scale: Any, zero: Any) -> Array:
@@ -78,14 +78,14 @@ class QLinearBinary(Kernel):
         if self.spec.op_type == "QLinearAdd":
             right, combine = right / scale, np.add
         a, b = np.broadcast_arrays(a, b)
-        bounds, zero = INTEGER_RANGES[y.dtype.name], scalar(given(inputs, 7))
+        rounding = Rounding(y.dtype, scalar(given(inputs, 7)))
         a, b, target = (np.atleast_1d(one) for one in (a, b, y))
         height = max(1, 2**15 // max(math.prod(target.shape[1:]), 1))
         for start in range(0, target.shape[0], height):
             part = slice(start, start + height)
             value = np.take(left, _bits(a[part]))
             combine(value, np.take(right, _bits(b[part])), out=value)
-            requantize(value, target[part], zero, *bounds)
+            rounding(value, target[part])
 
 
 def _bits(x: Array) -> Array:
