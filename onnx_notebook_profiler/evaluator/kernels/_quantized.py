@@ -17,10 +17,14 @@ __all__ = [
     "Parts",
     "Rounding",
     "dequantize",
+    "float_type",
     "parts_of",
+    "pieces",
     "quantize",
+    "real",
     "rounded",
     "scalar",
+    "store",
 ]
 
 _BLOCK: Final = 2**15
@@ -96,7 +100,7 @@ def _blocked(
         )
 
 
-def _rows(arrays: Sequence[Array], shape: tuple[int, ...]) -> Iterator[list[Array]]:
+def pieces(arrays: Sequence[Array], shape: tuple[int, ...]) -> Iterator[list[Array]]:
     """Pieces of *arrays*, all of which broadcast to *shape*, along the leading axes; at most a block of elements."""
     if math.prod(shape) <= _BLOCK or not shape:
         yield list(arrays)
@@ -104,15 +108,15 @@ def _rows(arrays: Sequence[Array], shape: tuple[int, ...]) -> Iterator[list[Arra
     inner = math.prod(shape[1:])
     height = max(1, _BLOCK // max(inner, 1))
     for start in range(0, shape[0], height):
-        pieces = []
+        parts = []
         for array in arrays:
             spans = array.ndim == len(shape) and array.shape[0] > 1
-            pieces.append(array[start : start + height] if spans else array)
+            parts.append(array[start : start + height] if spans else array)
         if height == 1 and inner > _BLOCK:
-            tail = [piece[0] if piece.ndim == len(shape) else piece for piece in pieces]
-            yield from _rows(tail, shape[1:])
+            tail = [piece[0] if piece.ndim == len(shape) else piece for piece in parts]
+            yield from pieces(tail, shape[1:])
         else:
-            yield pieces
+            yield parts
 
 
 class Rounding:
@@ -215,7 +219,7 @@ def _quantize(
     rounding = None
     if out.dtype.name in INTEGER_RANGES:
         rounding = Rounding(out.dtype, number, size=x.size)
-    for piece, into, divisor, *offset in _rows([x, out, by, *arrays], x.shape):
+    for piece, into, divisor, *offset in pieces([x, out, by, *arrays], x.shape):
         value = _quotient(piece, divisor, precision, wide)
         if rounding is not None:
             value = value if wide == FLOAT32 else np.rint(value).astype(FLOAT32)
@@ -245,7 +249,7 @@ def dequantize(x: Array, out: Array, parts: Parts, wide: np.dtype[Any]) -> None:
         arrays = [source, target, factor]
         if zero is not None and np.any(zero.astype(FLOAT64) != 0):
             arrays.append(zero.astype(np.int64) if exact else zero.astype(wide))
-        for piece, into, by, *offset in _rows(arrays, shape):
+        for piece, into, by, *offset in pieces(arrays, shape):
             value = piece - offset[0] if exact and offset else piece
             if into.dtype == wide:
                 np.copyto(into, value, casting="unsafe")
@@ -259,6 +263,22 @@ def dequantize(x: Array, out: Array, parts: Parts, wide: np.dtype[Any]) -> None:
                 np.copyto(into, total, casting="unsafe")
         if not single:
             out[box] = target.reshape(out[box].shape)
+
+
+def real(x: Array, scale: Any, zero: Any) -> Array:
+    """(x - zero) * scale as float32; scale and zero are tensors of one element, or None."""
+    wide = x.astype(FLOAT32)
+    shift = scalar(zero)
+    if shift:
+        np.subtract(wide, shift, wide)
+    np.multiply(wide, np.float32(scalar(scale, 1)), wide)
+    return wide
+
+
+def store(value: Array, y: Array, scale: Any, zero: Any) -> None:
+    """Quantise the float32 *value*, which is overwritten."""
+    np.divide(value, np.float32(scalar(scale, 1)), value)
+    rounded(value, y, scalar(zero))
 
 
 def float_type(*dtypes: np.dtype[Any]) -> np.dtype[Any]:

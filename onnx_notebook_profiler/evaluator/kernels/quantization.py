@@ -134,12 +134,13 @@ class DynamicQuantizeLinear(Kernel):
 
 def dynamic_range(x: Array) -> tuple[np.float32, int]:
     """Scale and zero point of x as uint8."""
-    low = np.float32(min(x.min(initial=0), 0))
-    high = np.float32(max(x.max(initial=0), 0))
-    scale = np.float32((high - low) / np.float32(255))
-    if scale == 0:
+    low = np.fmin.reduce(x, axis=None, initial=np.float32(0))
+    high = np.fmax.reduce(x, axis=None, initial=np.float32(0))
+    if low == high:
         return np.float32(1), 0
-    return scale, int(np.clip(np.rint(-low / scale), 0, 255))
+    scale = np.float32((high - low) / np.float32(255))
+    zero = np.fmax(np.fmin(np.rint(-low / scale), 255), 0)
+    return scale, int(zero)
 
 
 def quantize_dynamic(x: Array, y: Array, scale: np.float32, zero: int) -> None:
