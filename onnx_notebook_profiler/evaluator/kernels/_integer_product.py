@@ -56,7 +56,7 @@ def integer_product(a: Array, b: Array, b_zero: Any, out: Array) -> None:
             zero = zero[..., part]
         right = centered(b[..., part], zero)
         most = max(float(right.max(initial=0.0)), -float(right.min(initial=0.0)))
-        if rows * most < _EXACT:
+        if rows * most < _EXACT or b.dtype.kind not in "iu":
             np.copyto(out[..., part], np.matmul(a, right), casting="unsafe")
         else:
             _in_slices(a, right, max(1, int((_EXACT - 1) // max(top * most, 1))), out[..., part])

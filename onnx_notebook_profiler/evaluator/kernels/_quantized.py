@@ -12,9 +12,23 @@ from onnx_notebook_profiler.evaluator.kernel import Array
 from onnx_notebook_profiler.evaluator.kernels._convert import CastRules, convert
 from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, FLOAT64
 
-__all__ = ["INTEGER_RANGES", "Parts", "dequantize", "parts_of", "quantize", "requantize", "scalar"]
+__all__ = [
+    "INTEGER_RANGES",
+    "Parts",
+    "Rounding",
+    "dequantize",
+    "float_type",
+    "parts_of",
+    "pieces",
+    "quantize",
+    "real",
+    "rounded",
+    "scalar",
+    "store",
+]
 
 _BLOCK: Final = 2**15
+_MAGIC: Final = 3 * 2**22
 
 INTEGER_RANGES: Final[dict[str, tuple[int, int]]] = {
     "int2": (-2, 1),
@@ -25,7 +39,6 @@ INTEGER_RANGES: Final[dict[str, tuple[int, int]]] = {
     "uint8": (0, 255),
     "int16": (-32768, 32767),
     "uint16": (0, 65535),
-    "int32": (-(2**31), 2**31 - 1),
 }
 """The least and the greatest value of each quantised integer type."""
 
@@ -53,7 +66,7 @@ def parts_of(
     if not -len(shape) <= axis < len(shape):
         raise ValueError(f"axis {axis} does not exist in a tensor of rank {len(shape)}")
     axis %= len(shape)
-    if scale.ndim == 1:
+    if scale.ndim == 1 and not (block and len(shape) == 1):
         if scale.shape[0] != shape[axis]:
             raise ValueError(f"{scale.shape[0]} scales for axis {axis} of {shape}")
         line = (-1, *[1] * (len(shape) - axis - 1))
@@ -87,7 +100,7 @@ def _blocked(
         )
 
 
-def _rows(arrays: Sequence[Array], shape: tuple[int, ...]) -> Iterator[list[Array]]:
+def pieces(arrays: Sequence[Array], shape: tuple[int, ...]) -> Iterator[list[Array]]:
     """Pieces of *arrays*, all of which broadcast to *shape*, along the leading axes; at most a block of elements."""
     if math.prod(shape) <= _BLOCK or not shape:
         yield list(arrays)
@@ -95,53 +108,134 @@ def _rows(arrays: Sequence[Array], shape: tuple[int, ...]) -> Iterator[list[Arra
     inner = math.prod(shape[1:])
     height = max(1, _BLOCK // max(inner, 1))
     for start in range(0, shape[0], height):
-        pieces = []
+        parts = []
         for array in arrays:
             spans = array.ndim == len(shape) and array.shape[0] > 1
-            pieces.append(array[start : start + height] if spans else array)
+            parts.append(array[start : start + height] if spans else array)
         if height == 1 and inner > _BLOCK:
-            tail = [piece[0] if piece.ndim == len(shape) else piece for piece in pieces]
-            yield from _rows(tail, shape[1:])
+            tail = [piece[0] if piece.ndim == len(shape) else piece for piece in parts]
+            yield from pieces(tail, shape[1:])
         else:
-            yield pieces
+            yield parts
 
 
-def requantize(x: Array, out: Array, zero: Any, low: float, high: float) -> None:
-    """Round *x*, which is overwritten, half to even, add *zero*, bring it into [low, high] and write it to *out*."""
-    np.rint(x, x)
-    if not (isinstance(zero, int | float) and zero == 0):
-        np.add(x, zero, x)
-    np.maximum(x, low, out=x)
-    np.minimum(x, high, out=x)
-    if out.dtype.char in "bBhHiI":
-        np.copyto(out, x, casting="unsafe")
-    else:
-        np.copyto(out, x.astype(np.int8 if low < 0 else np.uint8), casting="unsafe")
+class Rounding:
+    """Rounds half to even, adds the zero point and saturates; made once for many pieces of one tensor.
+
+    The sum of a number below 2 ** 22 and 3 * 2 ** 22 is rounded to an integer, which its lowest bits hold as they are.
+    Where there are many pieces the bounds are arrays: numpy has no fast loop for the greater of an array and a number.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], zero: float = 0, *, size: int = 0) -> None:
+        low, high = INTEGER_RANGES[dtype.name]
+        shift = int(zero)
+        self._low, self._high = low - shift, high - shift
+        self._odd = shift % 2
+        self._magic = _MAGIC + shift - self._odd
+        self._bounds: tuple[Array, Array] | None = None
+        if size > _BLOCK:
+            self._bounds = (
+                np.full(_BLOCK, self._low, FLOAT32),
+                np.full(_BLOCK, self._high, FLOAT32),
+            )
+        self._direct = dtype.char in "bBhH"
+
+    def __call__(self, x: Array, out: Array, zeros: Array | None = None) -> None:
+        """Fill *out* from the float32 *x*, which is overwritten; not a number becomes the least value.
+
+        Args:
+            x: The numbers.
+            out: Where their integers go.
+            zeros: Zero points that differ, as float32 that broadcasts to x; that of the object is 0 then.
+        """
+        if zeros is not None:
+            np.rint(x, x)
+            np.add(x, zeros, x)
+        if self._bounds is not None and x.size <= _BLOCK and x.flags.c_contiguous:
+            flat = x.reshape(-1)
+            low, high = self._bounds
+            np.fmax(flat, low[: x.size], out=flat)
+            np.fmin(flat, high[: x.size], out=flat)
+        else:
+            np.fmax(x, self._low, out=x)
+            np.fmin(x, self._high, out=x)
+        np.add(x, self._magic, x)
+        bits = x.view(np.int32)
+        if self._odd:
+            np.add(bits, 1, bits)
+        np.copyto(out, bits if self._direct else bits.astype(np.int8), casting="unsafe")
 
 
-def quantize(x: Array, out: Array, parts: Parts, wide: np.dtype[Any], rules: CastRules) -> None:
-    """Out = saturate(round(x / scale) + zero point), computed in *wide*."""
-    bounds = INTEGER_RANGES.get(out.dtype.name)
-    for piece_of, shape, scale, zero in parts:
-        box: Any = (*piece_of, ...)  # an array also of a scalar
-        factor = scale.astype(wide)
-        offset: Any = 0 if zero is None else zero.astype(wide)
-        if not isinstance(offset, int) and not offset.any():
-            offset = 0
-        arrays = [x[box].reshape(shape), out[box].reshape(shape) if len(parts) == 1 else out[box]]
-        if len(parts) > 1:
-            arrays[1] = np.empty(shape, out.dtype)
-        extra = [factor, offset] if not isinstance(offset, int) else [factor]
-        for piece, target, by, *shift in _rows([*arrays, *extra], shape):
-            value = np.divide(piece, by, dtype=wide, casting="unsafe")
-            if value.ndim == 0:
-                value = np.asarray(value)
-            if bounds is None:
-                convert(value, target, rules)
-            else:
-                requantize(value, target, shift[0] if shift else 0, *bounds)
-        if len(parts) > 1:
-            out[box] = arrays[1].reshape(out[box].shape)
+def rounded(x: Array, out: Array, zero: Any = 0) -> None:
+    """Like :class:`Rounding` for a whole tensor; *zero* is a number, or an array that broadcasts to x."""
+    if isinstance(zero, np.ndarray):
+        if zero.size > 1:
+            Rounding(out.dtype)(x, out, zero.astype(FLOAT32))
+            return
+        zero = scalar(zero)
+    if x.size <= _BLOCK or not (x.flags.c_contiguous and out.flags.c_contiguous):
+        Rounding(out.dtype, zero)(x, out)
+        return
+    rounding = Rounding(out.dtype, zero, size=x.size)
+    source, target = x.reshape(-1), out.reshape(-1)
+    for start in range(0, x.size, _BLOCK):
+        rounding(source[start : start + _BLOCK], target[start : start + _BLOCK])
+
+
+def quantize(
+    x: Array, out: Array, parts: Parts, precision: np.dtype[Any], rules: CastRules
+) -> None:
+    """Out = saturate(round(x / scale) + zero point); the quotient is rounded to *precision*."""
+    if len(parts) == 1:
+        _, shape, scale, zero = parts[0]
+        _quantize(x.reshape(shape), out.reshape(shape), scale, zero, precision, rules)
+        return
+    for box, shape, scale, zero in parts:
+        target = np.empty(shape, out.dtype)
+        _quantize(x[box].reshape(shape), target, scale, zero, precision, rules)
+        out[box] = target.reshape(out[box].shape)
+
+
+def _quantize(
+    x: Array,
+    out: Array,
+    scale: Array,
+    zero: Array | None,
+    precision: np.dtype[Any],
+    rules: CastRules,
+) -> None:
+    """Scale and zero point broadcast to x; float8 has no zero point."""
+    wide = FLOAT64 if precision == FLOAT64 else FLOAT32
+    by = scale.astype(precision, copy=False).astype(wide, copy=False)
+    number, arrays = 0.0, []
+    if zero is not None and not out.dtype.name.startswith("float8"):
+        shift = zero.astype(FLOAT32)
+        if shift.ndim == 0:
+            number = shift.item()
+        elif shift.any():
+            arrays.append(shift)
+    if by.ndim == 0:
+        x, out = x.reshape(-1), out.reshape(-1)
+    rounding = None
+    if out.dtype.name in INTEGER_RANGES:
+        rounding = Rounding(out.dtype, number, size=x.size)
+    for piece, into, divisor, *offset in pieces([x, out, by, *arrays], x.shape):
+        value = _quotient(piece, divisor, precision, wide)
+        if rounding is not None:
+            value = value if wide == FLOAT32 else np.rint(value).astype(FLOAT32)
+            rounding(value, into, *offset)
+        else:
+            if number or offset:
+                np.add(value, offset[0] if offset else number, value)
+            convert(value, into, rules)
+
+
+def _quotient(x: Array, by: Array, precision: np.dtype[Any], wide: np.dtype[Any]) -> Array:
+    """X / by as an array of *wide*."""
+    if precision == wide:
+        return np.asarray(np.divide(x, by, dtype=wide, casting="unsafe"))
+    value = np.asarray(np.divide(x.astype(precision).astype(wide), by))
+    return value.astype(precision).astype(wide)
 
 
 def dequantize(x: Array, out: Array, parts: Parts, wide: np.dtype[Any]) -> None:
@@ -155,7 +249,7 @@ def dequantize(x: Array, out: Array, parts: Parts, wide: np.dtype[Any]) -> None:
         arrays = [source, target, factor]
         if zero is not None and np.any(zero.astype(FLOAT64) != 0):
             arrays.append(zero.astype(np.int64) if exact else zero.astype(wide))
-        for piece, into, by, *offset in _rows(arrays, shape):
+        for piece, into, by, *offset in pieces(arrays, shape):
             value = piece - offset[0] if exact and offset else piece
             if into.dtype == wide:
                 np.copyto(into, value, casting="unsafe")
@@ -169,6 +263,22 @@ def dequantize(x: Array, out: Array, parts: Parts, wide: np.dtype[Any]) -> None:
                 np.copyto(into, total, casting="unsafe")
         if not single:
             out[box] = target.reshape(out[box].shape)
+
+
+def real(x: Array, scale: Any, zero: Any) -> Array:
+    """(x - zero) * scale as float32; scale and zero are tensors of one element, or None."""
+    wide = x.astype(FLOAT32)
+    shift = scalar(zero)
+    if shift:
+        np.subtract(wide, shift, wide)
+    np.multiply(wide, np.float32(scalar(scale, 1)), wide)
+    return wide
+
+
+def store(value: Array, y: Array, scale: Any, zero: Any) -> None:
+    """Quantise the float32 *value*, which is overwritten."""
+    np.divide(value, np.float32(scalar(scale, 1)), value)
+    rounded(value, y, scalar(zero))
 
 
 def float_type(*dtypes: np.dtype[Any]) -> np.dtype[Any]:

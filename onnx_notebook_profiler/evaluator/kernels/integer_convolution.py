@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
-from onnx_notebook_profiler.evaluator.kernels._quantized import INTEGER_RANGES, requantize
+from onnx_notebook_profiler.evaluator.kernels._quantized import INTEGER_RANGES, rounded
 from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, FLOAT64, operands
 from onnx_notebook_profiler.evaluator.kernels.convolution import Conv
 from onnx_notebook_profiler.evaluator.registry import register
@@ -96,12 +96,11 @@ class QLinearConv(_IntegerConv):
         line = (-1, *[1] * (w.ndim - 2))
         factor = (x_scale.reshape(-1) * w_scale.reshape(-1) / y_scale.reshape(-1)).reshape(line)
         bias = inputs[8] if len(inputs) > 8 else None
-        bounds = INTEGER_RANGES[y.dtype.name]
-        zero = float(y_zero.reshape(-1)[0])
         for item, total in self._sums(x, x_zero, w, w_zero):
             value = total[0]
             if bias is not None:
                 np.add(value, bias.reshape(line), value, casting="unsafe")
-            np.multiply(value, factor.astype(value.dtype), value)
+            value = value.astype(FLOAT32, copy=False)
+            np.multiply(value, factor, value)
             target = np.moveaxis(y[item], -1, 0) if self._last else y[item]
-            requantize(value, target, zero, *bounds)
+            rounded(value, target, y_zero)

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, TensorSpec
+from onnx_notebook_profiler.evaluator.kernels._convert import CastRules, convert
 from onnx_notebook_profiler.evaluator.kernels._integer_product import centered, integer_product
-from onnx_notebook_profiler.evaluator.kernels._quantized import INTEGER_RANGES, requantize
+from onnx_notebook_profiler.evaluator.kernels._quantized import INTEGER_RANGES, rounded
 from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, given, operands
 from onnx_notebook_profiler.evaluator.kernels.matmul import product_shape
 from onnx_notebook_profiler.evaluator.kernels.quantization import dynamic_range, quantize_dynamic
@@ -92,8 +93,13 @@ class QLinearMatMul(Kernel):
         multiply_integers(a, b, total, a_zero, b_zero)
         factor = _row_zero(a_scale.astype(FLOAT32), a) * _column(b_scale.astype(FLOAT32))
         factor = factor / _column(y_scale.astype(FLOAT32))
+        if a.ndim == 1 or b.ndim == 1:
+            factor = factor.reshape(total.shape if factor.size > 1 else ())
         np.multiply(total, factor, total)
-        requantize(total, y, _column(y_zero).astype(FLOAT32), *INTEGER_RANGES[y.dtype.name])
+        if y.dtype.name in INTEGER_RANGES:
+            rounded(total, y, _column(y_zero))
+        else:
+            convert(total, y, CastRules())
 
 
 def _column(value: Array) -> Array:
@@ -184,4 +190,4 @@ class QGemm(Kernel):
             np.copyto(y, total, casting="unsafe")
             return
         np.divide(total, y_scale.reshape(()), total)
-        requantize(total, y, _column(inputs[8]).astype(np.float64), *INTEGER_RANGES[y.dtype.name])
+        rounded(total.astype(FLOAT32), y, _column(inputs[8]))

@@ -139,7 +139,7 @@ def fold_means(planes: Array, means: Array, windows: Windows, *, padding: bool) 
         target = means[(part, *box)]
         total = target if means.dtype.char in "fd" else np.empty(target.shape, FLOAT32)
         fold(np.add, 0, planes[part], total, windows, box)
-        np.divide(total, _divisors(windows, box, total.dtype, padding=padding), total)
+        np.divide(total, divisors(windows, box, total.dtype, padding=padding), total)
         if total is not target:
             np.copyto(target, total, casting="unsafe")
 
@@ -184,7 +184,7 @@ def _positions(tap: Tap, pitches: Sequence[int]) -> Array:
     return total
 
 
-def _divisors(windows: Windows, box: Box, dtype: np.dtype[Any], *, padding: bool) -> Array | int:
+def divisors(windows: Windows, box: Box, dtype: np.dtype[Any], *, padding: bool) -> Array | int:
     """How many taps of each window in *box* count: those inside the input, or inside its *padding* too; at least 1."""
     counts = _tap_counts(windows, padding)
     if all(len(set(found)) == 1 for found in counts):

@@ -1,12 +1,11 @@
-"""com.microsoft's operators on quantised tensors: QLinearAdd, Mul, Concat, Where, activations, pools, means.
+"""com.microsoft's operators on quantised tensors, element by element: QLinearAdd, Mul, Concat, Where, and others.
 
-ContribOperators.md of onnxruntime. Each result is that of the operator on the real numbers, quantised once. A function
-of one tensor is a table of its 256 values. Scratch: blocks in float32, for pools and means the tensor in float32.
+ContribOperators.md of onnxruntime. A function of one tensor is a table of its 256 values. Numbers are rounded where
+onnxruntime's kernels round them. Scratch: blocks, for QLinearWhere the values of X and Y.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -14,47 +13,36 @@ from typing import Any, Final
 import numpy as np
 
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
+from onnx_notebook_profiler.evaluator.kernels._byte_maps import (
+    ByteMap,
+    all_bytes,
+    bits_of,
+    combined,
+)
 from onnx_notebook_profiler.evaluator.kernels._quantized import (
-    INTEGER_RANGES,
-    requantize,
+    Rounding,
+    real,
     scalar,
+    store,
 )
 from onnx_notebook_profiler.evaluator.kernels._shared import (
     FLOAT32,
+    FLOAT64,
     broadcast_shape,
     given,
-    normalized_axes,
     normalized_axis,
     operands,
 )
-from onnx_notebook_profiler.evaluator.kernels.pooling import AveragePool
-from onnx_notebook_profiler.evaluator.kernels.softmax import softmax
 from onnx_notebook_profiler.evaluator.registry import register
 
-__all__ = ["QLinearActivation", "QLinearBinary", "QLinearConcat", "QLinearPool", "QLinearWhere"]
+__all__ = ["QLinearActivation", "QLinearBinary", "QLinearConcat", "QLinearWhere"]
 
 _MS: Final = "com.microsoft"
 
 
-def _real(x: Array, scale: Any, zero: Any) -> Array:
-    """(x - zero) * scale as float32; scale and zero are tensors of one element, or None."""
-    wide = x.astype(FLOAT32)
-    shift = scalar(zero)
-    if shift:
-        np.subtract(wide, shift, wide)
-    np.multiply(wide, np.float32(scalar(scale, 1)), wide)
-    return wide
-
-
-def _store(value: Array, y: Array, scale: Any, zero: Any) -> None:
-    """Quantise the float32 *value*, which is overwritten."""
-    np.divide(value, np.float32(scalar(scale, 1)), value)
-    requantize(value, y, scalar(zero), *INTEGER_RANGES[y.dtype.name])
-
-
 def _table(x: np.dtype[Any], scale: Any, zero: Any) -> Array:
     """The real number of each value of an 8-bit type, in the order of its bits."""
-    return _real(np.arange(256, dtype=np.uint8).view(x), scale, zero)
+    return real(all_bytes(x), scale, zero)
 
 
 @register("QLinearAdd", since_version=1, domain=_MS)
@@ -68,29 +56,66 @@ class QLinearBinary(Kernel):
         return (TensorSpec(broadcast_shape(self.spec, (a, b)), a.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """Tables of real numbers, already divided by C_scale, looked up, combined and rounded in blocks."""
+        """Pair by pair, or for large tensors through a table of all pairs."""
         (y,) = outputs
-        a, b = inputs[0], inputs[3]
-        scale = np.float32(scalar(inputs[6], 1))
-        left = _table(a.dtype, inputs[1], inputs[2]) / scale
-        right = _table(b.dtype, inputs[4], inputs[5])
-        combine: np.ufunc = np.multiply
+        inputs = [*inputs, None, None][:8]
+        make = _product
         if self.spec.op_type == "QLinearAdd":
-            right, combine = right / scale, np.add
-        a, b = np.broadcast_arrays(a, b)
-        bounds, zero = INTEGER_RANGES[y.dtype.name], scalar(given(inputs, 7))
-        a, b, target = (np.atleast_1d(one) for one in (a, b, y))
-        height = max(1, 2**15 // max(math.prod(target.shape[1:]), 1))
-        for start in range(0, target.shape[0], height):
-            part = slice(start, start + height)
-            value = np.take(left, _bits(a[part]))
-            combine(value, np.take(right, _bits(b[part])), out=value)
-            requantize(value, target[part], zero, *bounds)
+            make = _sum
+            if _repeats(inputs[0].shape, inputs[3].shape):
+                inputs = [*inputs[3:6], *inputs[:3], *inputs[6:]]
+        combined(inputs[0], inputs[3], y, make(inputs, y.dtype))
 
 
-def _bits(x: Array) -> Array:
-    """The bits of an 8-bit tensor as uint8."""
-    return x if x.dtype == np.uint8 else np.ascontiguousarray(x).view(np.uint8)
+def _repeats(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """True where broadcasting repeats single elements of a, not of b: onnxruntime swaps the two then."""
+    width = max(len(a), len(b))
+    a, b = ((1,) * (width - len(shape)) + shape for shape in (a, b))
+    for left, right in zip(reversed(a), reversed(b), strict=True):
+        if (left, right) != (1, 1):
+            return left == 1
+    return False
+
+
+def _sum(inputs: Sequence[Any], dtype: np.dtype[Any]) -> Callable[[Array, Array, Array], None]:
+    """A s + (B t + rest), where s and t are scales divided by C_scale; each sum with its product is rounded once."""
+    c_scale = np.float32(scalar(inputs[6], 1))
+    by = [np.float32(scalar(scale, 1)) / c_scale for scale in (inputs[1], inputs[4])]
+    shifts = [np.float32(scalar(zero)) for zero in (inputs[2], inputs[5])]
+    shifted = by[0].astype(FLOAT64) * shifts[0] + by[1] * shifts[1]
+    rest = np.float32(scalar(inputs[7])) - shifted.astype(FLOAT32)
+    left, right = (
+        all_bytes(x.dtype).astype(FLOAT64) * factor.astype(FLOAT64)
+        for x, factor in zip((inputs[0], inputs[3]), by, strict=True)
+    )
+    right = (right + rest).astype(FLOAT32).astype(FLOAT64)
+    rounding = Rounding(dtype)
+
+    def combine(a: Array, b: Array, out: Array) -> None:
+        value = np.add(np.take(left, a), np.take(right, b))
+        rounding(np.asarray(value).astype(FLOAT32), out)
+
+    return combine
+
+
+def _product(inputs: Sequence[Any], dtype: np.dtype[Any]) -> Callable[[Array, Array, Array], None]:
+    """The product of the integers, by one factor, plus C_zero_point, rounded."""
+    factor = np.float32(scalar(inputs[1], 1)) * np.float32(scalar(inputs[4], 1))
+    factor /= np.float32(scalar(inputs[6], 1))
+    left, right = (
+        all_bytes(x.dtype).astype(FLOAT32) - np.float32(scalar(zero))
+        for x, zero in ((inputs[0], inputs[2]), (inputs[3], inputs[5]))
+    )
+    shift = np.float32(scalar(inputs[7]))
+    rounding = Rounding(dtype)
+
+    def combine(a: Array, b: Array, out: Array) -> None:
+        value = np.asarray(np.multiply(np.take(left, a), np.take(right, b)))
+        np.multiply(value, factor, value)
+        np.add(value, shift, value)
+        rounding(value, out)
+
+    return combine
 
 
 def _sigmoid(x: Array, _: NodeSpec) -> Array:
@@ -123,8 +148,8 @@ class QLinearActivation(Kernel):
         x, scale, zero, y_scale = inputs[:4]
         value = _FUNCTIONS[self.spec.op_type](_table(x.dtype, scale, zero), self.spec)
         table = np.empty(256, x.dtype)
-        _store(value.astype(FLOAT32), table, y_scale, given(inputs, 4))
-        np.take(table, _bits(x), out=outputs[0], mode="clip")
+        store(value.astype(FLOAT32), table, y_scale, given(inputs, 4))
+        ByteMap(table, x.size)(x, outputs[0])
 
 
 @register("QLinearSoftmax", since_version=1, domain=_MS)
@@ -138,16 +163,32 @@ class QLinearSoftmax(Kernel):
         return (TensorSpec(x.shape, x.dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """In float32."""
-        x = inputs[0]
+        """From a table of exp in whole numbers, with the scale of Y as a whole number of parts."""
+        x, scale, _, y_scale = inputs[:4]
         axis = int(self.spec.attributes.get("axis", -1)) % x.ndim
         inner = math.prod(x.shape[axis + 1 :])
         shape = (math.prod(x.shape[:axis]), x.shape[axis], inner)
         if int(self.spec.attributes["opset"]) < 13:
             shape = (shape[0], shape[1] * inner, 1)
-        value = _real(x, inputs[1], given(inputs, 2)).reshape(shape)
-        softmax(value, value)
-        _store(value, outputs[0].reshape(shape), inputs[3], given(inputs, 4))
+        if not x.size:
+            return
+        unit = min((2**32 - 1) / shape[1], 2**23 - 1)
+        table = np.exp((np.arange(256.0) - 255) * float(np.float32(scalar(scale, 1))))
+        table = np.rint(table * unit).astype(FLOAT32)
+        parts = np.floor(np.float32(1) / np.float32(scalar(y_scale, 1)))
+        flip = np.uint8(0 if x.dtype == np.uint8 else 128)
+        rounding = Rounding(x.dtype, scalar(given(inputs, 4)))
+        source, target = bits_of(x).reshape(shape), outputs[0].reshape(shape)
+        height = max(1, 2**15 // math.prod(shape[1:]))
+        for start in range(0, shape[0], height):
+            rows = slice(start, start + height)
+            index = np.bitwise_xor(source[rows], flip)
+            np.add(index, 255 - index.max(axis=1, keepdims=True), index)
+            value = np.take(table, index)
+            total = value.sum(axis=1, keepdims=True, dtype=FLOAT64).astype(FLOAT32)
+            np.multiply(value, parts, value)
+            np.divide(value, total, value)
+            rounding(value, target[rows])
 
 
 @register("QLinearConcat", since_version=1, domain=_MS)
@@ -166,12 +207,25 @@ class QLinearConcat(Kernel):
         """One table for each part."""
         (y,) = outputs
         axis = int(self.spec.attributes["axis"]) % y.ndim
+        outer = math.prod(y.shape[:axis])
+        whole = y.reshape(outer, -1) if y.size else y.reshape(outer, 0)
         stop = 0
         for x, scale, zero in zip(inputs[2::3], inputs[3::3], inputs[4::3], strict=True):
-            start, stop = stop, stop + x.shape[axis]
+            if not x.size:
+                continue
             table = np.empty(256, y.dtype)
-            _store(_table(x.dtype, scale, zero), table, inputs[0], inputs[1])
-            y[(*[slice(None)] * axis, slice(start, stop))] = table[_bits(x)]
+            store(_table(x.dtype, scale, zero), table, inputs[0], inputs[1])
+            mapped = ByteMap(table, x.size)
+            start, stop = stop, stop + x.size // outer
+            if outer == 1:
+                mapped(x, whole[:, start:stop])
+                continue
+            rows = x.reshape(outer, -1)
+            height = max(1, 2**16 // rows.shape[1])
+            for first in range(0, outer, height):
+                part = np.empty(rows[first : first + height].shape, y.dtype)
+                mapped(rows[first : first + height], part)
+                whole[first : first + height, start:stop] = part
 
 
 @register("QLinearWhere", since_version=1, domain=_MS)
@@ -184,85 +238,15 @@ class QLinearWhere(Kernel):
         return (TensorSpec(broadcast_shape(self.spec, chosen), chosen[1].dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """Both through tables, then chosen."""
+        """Both through tables, then chosen by their bits."""
         condition, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero = inputs
-        tables = []
-        for dtype, scale, zero in ((x.dtype, x_scale, x_zero), (y.dtype, y_scale, y_zero)):
-            table = np.empty(256, outputs[0].dtype)
-            _store(_table(dtype, scale, zero), table, z_scale, z_zero)
-            tables.append(table)
-        np.copyto(outputs[0], tables[1][_bits(y)])
-        np.copyto(outputs[0], tables[0][_bits(x)], where=condition)
-
-
-@register("QLinearAveragePool", since_version=1, domain=_MS)
-@register("QLinearGlobalAveragePool", since_version=1, domain=_MS)
-class QLinearPool(Kernel):
-    """The mean of windows, or of all places; inputs X, x_scale, x_zero_point, y_scale, y_zero_point."""
-
-    def __init__(self, spec: NodeSpec) -> None:
-        super().__init__(spec)
-        self._last = bool(spec.attributes.get("channels_last", 0))
-        self._pool = None
-        if spec.op_type == "QLinearAveragePool":
-            attributes = {"ceil_mode": 0, "count_include_pad": 0, **spec.attributes}
-            inner = dataclasses.replace(
-                spec,
-                op_type="AveragePool",
-                domain="",
-                opset=19,
-                attributes=attributes,
-                input_count=1,
-            )
-            self._pool = AveragePool(inner)
-
-    def _result(self, x: Array) -> tuple[int, ...]:
-        if self._pool is None:
-            return (*x.shape[:2], *[1] * (x.ndim - 2))
-        (spec,) = self._pool.infer((np.broadcast_to(np.float32(0), x.shape),))
-        return spec.shape
-
-    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
-        """As the pool of real numbers."""
-        (x,) = operands(self.spec, inputs, 1)
-        if not self._last:
-            return (TensorSpec(self._result(x), x.dtype),)
-        shape = self._result(np.moveaxis(x, -1, 1))
-        return (TensorSpec((shape[0], *shape[2:], shape[1]), x.dtype),)
-
-    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """In float32."""
-        x, y = inputs[0], outputs[0]
-        if self._last:
-            x, y = np.moveaxis(x, -1, 1), np.moveaxis(y, -1, 1)
-        value = _real(np.ascontiguousarray(x), inputs[1], given(inputs, 2))
-        if self._pool is None:
-            mean = value.mean(axis=tuple(range(2, x.ndim)), keepdims=True)
-        else:
-            mean = np.empty(y.shape, FLOAT32)
-            self._pool.compute((value,), (mean,))
-        _store(mean, y, inputs[3], given(inputs, 4))
-
-
-@register("QLinearReduceMean", since_version=1, domain=_MS)
-class QLinearReduceMean(Kernel):
-    """The mean over ``axes``; inputs as those of a pool."""
-
-    def infer(self, inputs: Sequence[Array | None]) -> Sequence[TensorSpec]:
-        """Ones, or nothing, in the place of the axes."""
-        (x,) = operands(self.spec, inputs, 1)
-        axes = self._axes(x.ndim)
-        keeps = self.spec.attributes.get("keepdims", 1)
-        shape = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
-        if not keeps:
-            shape = [size for axis, size in enumerate(x.shape) if axis not in axes]
-        return (TensorSpec(tuple(shape), x.dtype),)
-
-    def _axes(self, rank: int) -> tuple[int, ...]:
-        return normalized_axes(self.spec, self.spec.attributes.get("axes") or range(rank), rank)
-
-    def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
-        """In float32."""
-        value = _real(inputs[0], inputs[1], given(inputs, 2))
-        mean = np.asarray(value.mean(axis=self._axes(value.ndim), dtype=np.float64), FLOAT32)
-        _store(mean.reshape(outputs[0].shape), outputs[0], inputs[3], given(inputs, 4))
+        result = bits_of(outputs[0])
+        found = []
+        for value, scale, zero in ((x, x_scale, x_zero), (y, y_scale, y_zero)):
+            table = np.empty(256, result.dtype).view(outputs[0].dtype)
+            store(_table(value.dtype, scale, zero), table, z_scale, z_zero)
+            found.append(np.empty(value.shape, result.dtype))
+            ByteMap(table, value.size)(value, found[-1])
+        np.bitwise_xor(found[0], found[1], out=result)
+        np.bitwise_and(result, np.negative(condition.view(np.int8)).view(np.uint8), out=result)
+        np.bitwise_xor(result, found[1], out=result)

@@ -15,18 +15,27 @@ import numpy as np
 from onnx_notebook_profiler.evaluator.kernel import Array, Kernel, NodeSpec, TensorSpec
 from onnx_notebook_profiler.evaluator.kernels._convert import CastRules
 from onnx_notebook_profiler.evaluator.kernels._quantized import (
+    INTEGER_RANGES,
+    Rounding,
     dequantize,
     float_type,
     parts_of,
     quantize,
-    requantize,
 )
-from onnx_notebook_profiler.evaluator.kernels._shared import FLOAT32, element_type, operands
+from onnx_notebook_profiler.evaluator.kernels._shared import (
+    BFLOAT16,
+    FLOAT32,
+    FLOAT64,
+    element_type,
+    operands,
+)
 from onnx_notebook_profiler.evaluator.registry import register
 
 __all__ = ["DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"]
 
 _UINT8: Final = np.dtype(np.uint8)
+_SMALL_FLOATS: Final = ("float8", "float6", "float4")
+_FLOAT16: Final = np.dtype(np.float16)
 
 
 class _Linear(Kernel):
@@ -65,16 +74,25 @@ class QuantizeLinear(_Linear):
             dtype = zero.dtype
         elif self._wanted:
             dtype = element_type(self._wanted)
+        if dtype.name not in INTEGER_RANGES and not dtype.name.startswith(_SMALL_FLOATS):
+            raise ValueError(f"{self.spec.op_type} cannot quantise to {dtype}")
         return (TensorSpec(x.shape, dtype),)
 
     def compute(self, inputs: Sequence[Any], outputs: Sequence[Array]) -> None:
         """In blocks."""
         x, scale, zero = inputs[0], inputs[1], inputs[2] if len(inputs) > 2 else None
-        wide = (
-            element_type(self._precision) if self._precision else float_type(x.dtype, scale.dtype)
-        )
         parts = parts_of(x.shape, scale, zero, self._axis, self._block)
-        quantize(x, outputs[0], parts, float_type(wide), self._rules)
+        quantize(x, outputs[0], parts, self._quotient_type(x.dtype, scale.dtype), self._rules)
+
+    def _quotient_type(self, x: np.dtype[Any], scale: np.dtype[Any]) -> np.dtype[Any]:
+        """``precision``, or since opset 23 the type of the scale, where that can divide."""
+        if self._precision:
+            return element_type(self._precision)
+        if scale.kind == "i":
+            return FLOAT64
+        if self.spec.opset >= 23 and scale in (_FLOAT16, BFLOAT16):
+            return scale
+        return float_type(x, scale)
 
 
 @register("DequantizeLinear", since_version=10)
@@ -116,18 +134,19 @@ class DynamicQuantizeLinear(Kernel):
 
 def dynamic_range(x: Array) -> tuple[np.float32, int]:
     """Scale and zero point of x as uint8."""
-    low = np.float32(min(x.min(initial=0), 0))
-    high = np.float32(max(x.max(initial=0), 0))
-    scale = np.float32((high - low) / np.float32(255))
-    if scale == 0:
+    low = np.fmin.reduce(x, axis=None, initial=np.float32(0))
+    high = np.fmax.reduce(x, axis=None, initial=np.float32(0))
+    if low == high:
         return np.float32(1), 0
-    return scale, int(np.clip(np.rint(-low / scale), 0, 255))
+    scale = np.float32((high - low) / np.float32(255))
+    zero = np.fmax(np.fmin(np.rint(-low / scale), 255), 0)
+    return scale, int(zero)
 
 
 def quantize_dynamic(x: Array, y: Array, scale: np.float32, zero: int) -> None:
     """X / scale + zero as uint8, in blocks."""
     source, target = x.reshape(-1), y.reshape(-1)
     block = 2**15
+    rounding = Rounding(y.dtype, zero)
     for start in range(0, source.size, block):
-        part = np.divide(source[start : start + block], scale)
-        requantize(part, target[start : start + block], zero, 0, 255)
+        rounding(np.divide(source[start : start + block], scale), target[start : start + block])
