@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import numpy_helper
+from onnx import numpy_helper, parser
 
 import onnx_notebook_profiler as onp
 from onnx_notebook_profiler.model import generate_feed, graph_inputs, load_model
@@ -79,3 +79,46 @@ def test_the_peak_at_random_sizes(name: str) -> None:
         }
         values = dict(zip(names, session.run(names, feeds), strict=True))
         assert context.peak.evaluate(sizes) == highest(loaded.proto, values), sizes
+
+
+@pytest.mark.parametrize(
+    ("sequence", "node", "megabytes"),
+    [(128, "Mul", 116.6), (256, "Where", 128.6), (512, "Where", 311.0)],
+)
+def test_the_peak_moves_from_the_embedding_to_the_attention(
+    sequence: int, node: str, megabytes: float
+) -> None:
+    """Whoever picks the peak's node at sizes of 1 says 24 * batch * sequence + 116634704: 62 % too little at 512."""
+    path = packaged_model("minilm")
+    context = onp.ComputeContext(account="evaluator")
+    context.compute(path)
+    profile = onp.profile(path, dims={"batch": 8, "sequence": sequence}, kernels="onnxruntime")
+    predicted = context.peak.evaluate(batch=8, sequence=sequence)
+    assert predicted == profile.peak_bytes
+    assert predicted / 1e6 == pytest.approx(megabytes, abs=0.05)
+    assert context.labels[context.peak.node(batch=8, sequence=sequence)][1] == node
+
+
+def test_dimensions_without_names_can_be_bound() -> None:
+    """A detector of text in images leaves all three of its dimensions open, and its strides round them."""
+    text = """<ir_version: 10, opset_import: ["" : 18]>
+    g (float[?,3,?,?] x) => (float[?,8,?,?] y) <float[8,3,3,3] w, float[8,8,3,3] v> {
+        a = Conv<pads = [1,1,1,1], strides = [2,2]>(x, w)  b = Relu(a)
+        c = Conv<pads = [1,1,1,1], strides = [2,2]>(b, v)  y = Relu(c) }"""
+    model = parser.parse_model(text.replace("?", "N"))
+    for value in (*model.graph.input, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.HasField("dim_param"):
+                dim.Clear()
+    for name, shape in (("w", (8, 3, 3, 3)), ("v", (8, 8, 3, 3))):
+        model.graph.initializer.append(numpy_helper.from_array(np.ones(shape, np.float32), name))
+    context = onp.ComputeContext(account="evaluator")
+    context.compute(model)
+    assert len(context.dims) == 3
+    for size in ((1, 320, 320), (2, 33, 47), (3, 1, 2)):
+        sizes = dict(zip(context.dims, size, strict=True))
+        n, high, wide = size[0], -(-size[1] // 2), -(-size[2] // 2)
+        outer = 4 * n * 8 * high * wide
+        inner = 4 * n * 8 * -(-high // 2) * -(-wide // 2)
+        weights = 4 * 9 * (24 + 64)
+        assert context.peak.evaluate(sizes) == weights + max(2 * outer, outer + inner, 2 * inner)
