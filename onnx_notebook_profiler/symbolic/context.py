@@ -280,6 +280,11 @@ class ComputeContext:
         return self._inferred.limits
 
     @property
+    def abbreviations(self) -> Mapping[str, str]:
+        """Names in the formulas that stand for expressions of hundreds of parts, and their texts."""
+        return {name: str(size) for name, size in self._inferred.abbreviations.items()}
+
+    @property
     def author_dims(self) -> Mapping[str, str]:
         """What the model calls a dimension that had to be renamed, because its name is missing or cannot be read."""
         return self._input_dims.author_texts

@@ -14,7 +14,7 @@ import onnx_ir as ir
 import sympy
 
 from onnx_notebook_profiler.errors import ExpressionError
-from onnx_notebook_profiler.symbolic.atoms import Atom
+from onnx_notebook_profiler.symbolic.atoms import Abbreviation, Atom, is_large
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.expression_sympy import from_sympy
 from onnx_notebook_profiler.symbolic.value_types import DataDim
@@ -25,6 +25,8 @@ Shape = tuple[Expr, ...]
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 _NO_RULE = "decided by data, or by a rule that is not known"
+_MOST_NAMES = 8
+"""Names of large expressions within names of large expressions."""
 _UNKNOWN = "?"
 """First letter of the symbols that stand for a size that nobody knows: no dimension's name may hold it."""
 
@@ -46,8 +48,11 @@ class EngineSizes:
         self._meanings: dict[str, Expr] = {}
         self._read: dict[str, Expr] = {}
         self._reasons: dict[str, str] = {}
+        self._short: dict[Expr, Expr] = {}
         self.data_dims: dict[str, DataDim] = {}
         """Sizes that data decides, of all graphs."""
+        self.abbreviations: dict[str, Expr] = {}
+        """Names of sizes whose expressions are too large to be handed on."""
 
     # new symbols
 
@@ -61,13 +66,32 @@ class EngineSizes:
         self, value: str, axis: int, node: int, op: str, bound: Expr | None
     ) -> Expr:
         """A size that only data decides, with a name of its own."""
+        name = self._new_name(value, axis)
+        self.data_dims[name] = DataDim(name, value, axis, node, op, bound)
+        return Expr.symbol(name)
+
+    def shortened(self, size: Expr, value: str, axis: int) -> Expr:
+        """*size*, or a name for it where it is too large to be handed on to other sizes."""
+        if not is_large(size):
+            return size
+        known = self._short.get(size)
+        if known is None:
+            short = Abbreviation(self._new_name(value, axis), size)
+            if short.level > _MOST_NAMES:
+                known = self.unknown("its size is an expression that is too large")
+            else:
+                self.abbreviations[short.name] = size
+                known = Expr({((short, 1),): 1})
+            self._short[size] = known
+        return known
+
+    def _new_name(self, value: str, axis: int) -> str:
         stem = _UNSAFE.sub("_", value).strip("_.")[:40] or "data"
         name = f"{stem}.{axis}" if not stem[0].isdigit() else f"_{stem}.{axis}"
         while name in self._taken:
             name += "_"
         self._taken.add(name)
-        self.data_dims[name] = DataDim(name, value, axis, node, op, bound)
-        return Expr.symbol(name)
+        return name
 
     def why_unknown(self, size: Expr) -> str | None:
         """Why *size* is not known; None where it is."""

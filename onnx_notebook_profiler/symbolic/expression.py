@@ -15,7 +15,14 @@ from typing import TypeVar
 
 from onnx_notebook_profiler.errors import ExpressionError
 from onnx_notebook_profiler.symbolic import expression_rules as rules
-from onnx_notebook_profiler.symbolic.atoms import MAX_SIZE, Atom, Operation, Symbol
+from onnx_notebook_profiler.symbolic.atoms import (
+    MAX_SIZE,
+    Abbreviation,
+    Atom,
+    Operation,
+    Symbol,
+    is_large,
+)
 from onnx_notebook_profiler.symbolic.expression_text import polynomial_text
 from onnx_notebook_profiler.symbolic.operations import Op, integer_value
 from onnx_notebook_profiler.symbolic.polynomial import (
@@ -306,8 +313,15 @@ def _substitute(expr: Expr, values: Mapping[str, Expr | int], known: dict[Atom, 
 def _substitute_atom(atom: Atom, values: Mapping[str, Expr | int], known: dict[Atom, Expr]) -> Expr:
     if isinstance(atom, Symbol):
         return as_expr(values[atom.name]) if atom.name in values else Expr.symbol(atom.name)
+    return remade(atom, [_substitute(arg, values, known) for arg in atom.args])
+
+
+def remade(atom: Operation, args: Sequence[Expr]) -> Expr:
+    """The operation with other arguments, simplified; an abbreviation stays one while it is large."""
+    if isinstance(atom, Abbreviation) and is_large(args[0]):
+        return Expr({((atom.remade(args[0]), 1),): 1})
     assert atom.op is not None
-    return operate(atom.op, [_substitute(arg, values, known) for arg in atom.args])
+    return operate(atom.op, args)
 
 
 def operate(op: Op, args: Sequence[Expr | int]) -> Expr:

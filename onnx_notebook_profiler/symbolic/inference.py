@@ -272,9 +272,15 @@ class Inference:
         """Bring what a rule of the engine wrote into the form that ours write."""
         for output in call.node.outputs:
             if output.shape is not None:
-                shape = self.sizes.read(output.shape)
-                assert shape is not None
-                output.shape = self.sizes.to_shape(shape)
+                output.shape = self.shape_for(output, self.sizes.read(output.shape) or ())
+
+    def shape_for(self, output: ir.Value, shape: Sequence[Expr | int]) -> ir.Shape:
+        """A shape of *output* for the engine; sizes that are too large get names after it."""
+        sizes = (Expr.constant(one) if isinstance(one, int) else one for one in shape)
+        name = output.name or ""
+        return self.sizes.to_shape(
+            tuple(self.sizes.shortened(size, name, axis) for axis, size in enumerate(sizes))
+        )
 
     # results
 

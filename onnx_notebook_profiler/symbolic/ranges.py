@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from onnx_notebook_profiler.errors import ExpressionError, SizeError
 from onnx_notebook_profiler.symbolic.atoms import Atom, Operation, Symbol
-from onnx_notebook_profiler.symbolic.expression import Expr, operate
+from onnx_notebook_profiler.symbolic.expression import Expr, maximum, remade
 from onnx_notebook_profiler.symbolic.operations import Op
 from onnx_notebook_profiler.symbolic.polynomial import ONE, Monomial
 from onnx_notebook_profiler.symbolic.size_classes import (
@@ -202,17 +202,21 @@ def _spans(ranges: Ranges, names: Iterable[str]) -> dict[str, int]:
     return {name: (ranges[name][1] or 0) - ranges[name][0] for name in names}
 
 
-def _without_broadcasts(expr: Expr, ranges: Ranges) -> Expr:
+def _without_broadcasts(
+    expr: Expr, ranges: Ranges, known: dict[Operation, Expr] | None = None
+) -> Expr:
     """*expr* with maxima for sizes that broadcast: the same where all of them are 1 or more, and the model can run."""
+    seen = {} if known is None else known
 
     def tame(atom: Atom) -> Expr:
         if isinstance(atom, Symbol):
             return Expr.symbol(atom.name)
-        assert atom.op is not None
-        args = [_without_broadcasts(arg, ranges) for arg in atom.args]
-        positive = all(is_never_negative(arg - 1, ranges) for arg in args)
-        op = Op.MAX if atom.op is Op.BROADCAST and positive else atom.op
-        return operate(op, args)
+        if atom not in seen:
+            args = [_without_broadcasts(arg, ranges, seen) for arg in atom.args]
+            broadcasts = atom.op is Op.BROADCAST
+            positive = broadcasts and all(is_never_negative(arg - 1, ranges) for arg in args)
+            seen[atom] = maximum(*args) if positive else remade(atom, args)
+        return seen[atom]
 
     if not any(isinstance(atom, Operation) for monomial in expr.terms for atom, _ in monomial):
         return expr

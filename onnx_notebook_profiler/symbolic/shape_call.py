@@ -132,8 +132,7 @@ class Call:
         if dtype is not None:
             output.type = ir.TensorType(ir.DataType(dtype))
         if shape is not None:
-            sizes = tuple(Expr.constant(one) if isinstance(one, int) else one for one in shape)
-            output.shape = self.inference.sizes.to_shape(sizes)
+            output.shape = self.inference.shape_for(output, shape)
 
     def data_dim(self, position: int, axis: int, bound: Expr | None) -> Expr:
         """A size that only data decides, named after this output, or the first one that the node has."""

@@ -51,7 +51,9 @@ def infer_types(model: LoadedModel, dims: InputDims) -> Inferred:
     if missing:
         types |= _known_by_others(model, dims, sizes, skeleton, missing)
     limits = (limit for limit in found.limits if limit.size.symbols <= {*dims.names})
-    return dataclasses.replace(found, types=types, limits=tuple(limits))
+    return dataclasses.replace(
+        found, types=types, limits=tuple(limits), abbreviations=sizes.abbreviations
+    )
 
 
 def _infer(

@@ -60,3 +60,5 @@ class Inferred:
     """By the same: how often a body runs each time that its node does; bodies of which nobody knows are left out."""
     limits: tuple[Limit, ...] = ()
     """What has to hold for the graph to run, that of its bodies left out."""
+    abbreviations: Mapping[str, Expr] = dataclasses.field(default_factory=dict)
+    """Names of sizes whose expressions are too large to be handed on; those of the bodies too."""
