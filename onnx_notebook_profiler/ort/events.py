@@ -202,9 +202,7 @@ class Arena(Protocol):
         """Bytes outside of the chunks."""
 
 
-def place_events(
-    events: Iterable[PlannedEvent], arena: Arena
-) -> Iterator[PlannedEvent]:
+def place_events(events: Iterable[PlannedEvent], arena: Arena) -> Iterator[PlannedEvent]:
     """Play *events* of one run on *arena*; each comes back with the chunk that it got and the chunk's padding.
 
     Raises:

@@ -9,12 +9,13 @@ from typing import Literal
 
 from onnx import GraphProto
 
-from onnx_notebook_profiler.model import LoadedModel, body_graphs, describe_node
-from onnx_notebook_profiler.plan.ort_operators import aliased_input, expands, overwritten_input
+from onnx_notebook_profiler.model import LoadedModel
+from onnx_notebook_profiler.plan.ort_operators import aliased_input, overwritten_input
 from onnx_notebook_profiler.plan.ort_order import ExecutionOrder, execution_order, is_constant
 from onnx_notebook_profiler.plan.ort_types import RuntimeType, SizeClass, runtime_types
+from onnx_notebook_profiler.plan.ort_unplanned import Unplanned, find_unplanned
 
-__all__ = ["AllocationPlan", "Placement", "Rule", "Unplanned", "plan_allocation"]
+__all__ = ["AllocationPlan", "Placement", "Rule", "plan_allocation"]
 
 Rule = Literal["output", "alias", "in place", "not a tensor", "free list", "own"]
 """output: a buffer that goes to the caller. alias, in place: that of an input. not a tensor: the value takes none
@@ -40,14 +41,6 @@ class Placement:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Unplanned:
-    """A node at which no verified rule says what the runtime does."""
-
-    node: int
-    reason: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class AllocationPlan:
     """The plan of one graph; of no use where :attr:`unplanned` says that it is not known."""
 
@@ -62,9 +55,14 @@ class AllocationPlan:
     types: Mapping[str, RuntimeType]
     unplanned: tuple[Unplanned, ...]
 
-    def made_by(self, node: int, graph: GraphProto) -> Iterator[Placement]:
-        """The placements of a node's outputs."""
-        return (self.placements[name] for name in graph.node[node].output if name)
+    def with_element_types(self, found: Mapping[str, int]) -> AllocationPlan:
+        """The same plan with the element types of values that shape inference has none for (TensorProto codes)."""
+        types = dict(self.types)
+        for name, data_type in found.items():
+            known = types.get(name, RuntimeType(0, None))
+            if name in self.placements and known.kind == "tensor" and not known.data_type:
+                types[name] = dataclasses.replace(known, data_type=data_type)
+        return dataclasses.replace(self, types=types)
 
 
 def plan_allocation(
@@ -105,7 +103,7 @@ def plan_allocation(
         at_end=tuple(sorted(held, key=lambda name: -numbers[name])),
         outputs=tuple(value.name for value in graph.output),
         types=types,
-        unplanned=tuple(_unplanned(model, order, types)),
+        unplanned=find_unplanned(model, types),
     )
 
 
@@ -164,7 +162,7 @@ class _Planner:
         if fits and self.uses[self._root(source)] == 1:
             return Placement(name, index, "in place", self._root(source), source)
         kind = self.types.get(name)
-        if kind is not None and not kind.is_tensor:
+        if kind is not None and kind.kind != "tensor":
             return Placement(name, index, "not a tensor", name)
         if self.reuse and self.reads[name] and size is not None and size[1]:
             waiting = self.free.get(size)
@@ -180,7 +178,6 @@ class _Planner:
 
 def _given(names: Sequence[str], position: int | None) -> str:
     """The name at *position*; empty where there is none."""
-
     return names[position] if position is not None and position < len(names) else ""
 
 
@@ -219,33 +216,3 @@ def _releases(
     for root in sorted(last, key=numbers.__getitem__):
         releases[last[root]] = (*releases.get(last[root], ()), root)
     return releases
-
-
-def _unplanned(
-    model: LoadedModel, order: ExecutionOrder, types: Mapping[str, RuntimeType]
-) -> Iterator[Unplanned]:
-    """Nodes that no verified rule covers, and why."""
-    graph = model.proto.graph
-    for index in order.nodes:
-        node = graph.node[index]
-        place = describe_node(index, node)
-        domain = "" if node.domain == "ai.onnx" else node.domain
-        if body_graphs(node):
-            yield Unplanned(index, f"{place} runs a body of its own: its plan has no verified rule")
-        elif (domain, node.op_type) in model.functions or expands(node):
-            yield Unplanned(
-                index,
-                f"{place} is replaced by the nodes of a function: plan the optimized model that a session saved",
-            )
-        elif any(
-            name in types and not types[name].is_tensor for name in (*node.input, *node.output)
-        ):
-            yield Unplanned(
-                index, f"{place} takes or makes a sequence, map or optional: no verified rule"
-            )
-        elif any(name and name not in types for name in node.output):
-            yield Unplanned(
-                index,
-                f"{place} has outputs whose type onnx's shape inference does not know: "
-                f"give their types as the runtime infers them",
-            )

@@ -1,4 +1,4 @@
-"""What onnxruntime knows of a value before it runs: element type and shape, and which two it takes to be of one size."""
+"""What onnxruntime knows of a value before it runs: element type and shape, and which two have one size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import math
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import onnx
 from onnx import GraphProto, ModelProto, TensorProto, TypeProto, ValueInfoProto
@@ -20,25 +20,22 @@ _logger = logging.getLogger(__name__)
 SizeClass: TypeAlias = "tuple[int, tuple[int | str, ...]]"
 """Bits of an element, dimensions: values of one class have one size, whatever the symbols stand for."""
 
+Kind = Literal["tensor", "tensors", "maps"]
+"""What a value is: a tensor, a sequence or optional of tensors, or a map or sequence of maps."""
+
 _MOST_ELEMENTS_READ = 1024
 """Initializers of more elements tell shape inference nothing; it gets them without their data."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RuntimeType:
-    """Type of a value as the runtime sees it while it plans.
-
-    *data_type* is a TensorProto code, or 0 for sequences, maps and optionals. A dimension is a number, a symbol of
-    the model, or None; *shape* is None where not even the rank is known.
-    """
+    """Type of a value as the runtime sees it while it plans."""
 
     data_type: int
+    """TensorProto code; 0 where it is not known, or the value is no tensor."""
     shape: tuple[int | str | None, ...] | None
-
-    @property
-    def is_tensor(self) -> bool:
-        """False for sequences, maps and optionals."""
-        return self.data_type != TensorProto.UNDEFINED
+    """Each dimension a number, a symbol of the model, or None; None where not even the rank is known."""
+    kind: Kind = "tensor"
 
     @property
     def size_class(self) -> SizeClass | None:
@@ -46,9 +43,7 @@ class RuntimeType:
         if self.data_type in (TensorProto.UNDEFINED, TensorProto.STRING) or self.shape is None:
             return None
         known = tuple(size for size in self.shape if size is not None)
-        return (
-            (element_bits(self.data_type), known) if len(known) == len(self.shape) else None
-        )
+        return (element_bits(self.data_type), known) if len(known) == len(self.shape) else None
 
 
 def element_bits(data_type: int) -> int:
@@ -66,8 +61,8 @@ def element_bits(data_type: int) -> int:
 def runtime_types(model: LoadedModel) -> Mapping[str, RuntimeType]:
     """Types of the main graph's values, for those that have one: what the model says, and what onnx's inference adds.
 
-    onnxruntime runs the same inference, but keeps no names that the inference makes up: a symbol that the model does
-    not have is an unknown dimension.
+    onnxruntime runs the same inference, without following what shapes hold. It keeps no names that the inference makes
+    up: a symbol that the model does not have is an unknown dimension.
     """
     graph = model.proto.graph
     symbols = {
@@ -123,7 +118,7 @@ def _inferred(model: LoadedModel) -> Iterator[ValueInfoProto]:
     """The types of nodes' outputs; where the inference stops, those that the model records."""
     graph = model.proto.graph
     try:
-        graph = onnx.shape_inference.infer_shapes(_without_data(model), data_prop=True).graph
+        graph = onnx.shape_inference.infer_shapes(_without_data(model)).graph
     except Exception as error:  # noqa: BLE001 - it raises what a broken model makes it raise
         _logger.info("onnx.shape_inference stopped: %s", error)
     yield from graph.value_info
@@ -133,7 +128,8 @@ def _inferred(model: LoadedModel) -> Iterator[ValueInfoProto]:
 def _without_data(model: LoadedModel) -> ModelProto:
     proto, graph = model.proto, model.proto.graph
     light = ModelProto(ir_version=proto.ir_version)
-    light.opset_import.extend(proto.opset_import)
+    for domain, version in model.opsets.items():
+        light.opset_import.add(domain=domain, version=version)
     light.functions.extend(proto.functions)
     light.graph.name = graph.name
     light.graph.node.extend(graph.node)
@@ -156,7 +152,7 @@ def _read(kind: TypeProto, symbols: set[str]) -> RuntimeType | None:
     if kind.WhichOneof("value") is None:
         return None
     if not kind.HasField("tensor_type"):
-        return RuntimeType(TensorProto.UNDEFINED, None)
+        return RuntimeType(TensorProto.UNDEFINED, None, "maps" if _is_of_maps(kind) else "tensors")
     tensor = kind.tensor_type
     if not tensor.elem_type:
         return None
@@ -169,3 +165,10 @@ def _read(kind: TypeProto, symbols: set[str]) -> RuntimeType | None:
         else:
             shape.append(dim.dim_param if dim.dim_param in symbols else None)
     return RuntimeType(tensor.elem_type, tuple(shape))
+
+
+def _is_of_maps(kind: TypeProto) -> bool:
+    name = kind.WhichOneof("value")
+    if name in ("sequence_type", "optional_type"):
+        return _is_of_maps(getattr(kind, name).elem_type)
+    return bool(name == "map_type")

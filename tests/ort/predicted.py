@@ -19,7 +19,7 @@ def sizes_of(plan: AllocationPlan, values: Mapping[str, np.ndarray[Any, Any]]) -
     return {
         name: request_bytes(plan.types[name].data_type, values[name].shape)
         for name, placement in plan.placements.items()
-        if placement.is_allocated and plan.types[name].is_tensor
+        if placement.is_allocated and plan.types[name].kind == "tensor"
     }
 
 

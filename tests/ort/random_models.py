@@ -19,7 +19,19 @@ _WEIGHTS: dict[str, Array] = {
     "half": np.array(0.5, np.float32),
     "first": np.array([0, 0, 1], np.int64),
 }
-_UNARY = ("Exp", "Sin", "Neg", "Abs", "Relu", "Sigmoid", "Tanh", "Elu", "Softplus", "Clip", "Identity")
+_UNARY = (
+    "Exp",
+    "Sin",
+    "Neg",
+    "Abs",
+    "Relu",
+    "Sigmoid",
+    "Tanh",
+    "Elu",
+    "Softplus",
+    "Clip",
+    "Identity",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,9 +83,7 @@ def random_model(seed: int) -> RandomModel:
     return RandomModel(model, feeds, values)
 
 
-def _node(
-    pick: random.Random, index: int, names: list[str], values: dict[str, Array]
-) -> NodeProto:
+def _node(pick: random.Random, index: int, names: list[str], values: dict[str, Array]) -> NodeProto:
     """One node that fits what there is."""
     floats = [name for name in names if values[name].dtype == np.float32]
     source = pick.choice(floats)
