@@ -71,18 +71,20 @@ def plan_allocation(
     order: ExecutionOrder | None = None,
     types: Mapping[str, RuntimeType] | None = None,
     reuse: bool = True,
+    is_saved: bool = False,
 ) -> AllocationPlan:
     """Plan the main graph of *model*, which must be the graph that the session runs.
 
     Args:
         order: The order of the nodes, such as a measured one; None: by the rule.
-        types: What the runtime knows of the values; None: what onnx's shape inference finds.
+        types: What the runtime says that it knows of the values; None: what onnx's shape inference finds.
         reuse: The session option ``enable_mem_reuse``.
+        is_saved: The model is one that a session saved (``optimized_model_filepath``): nothing in it is replaced.
     """
     graph = model.proto.graph
     order = execution_order(graph) if order is None else order
-    types = runtime_types(model) if types is None else types
-    planner = _Planner(graph, order, types, reuse)
+    known = runtime_types(model) if types is None else types
+    planner = _Planner(graph, order, known, reuse)
     for node in order.nodes:
         planner.place_outputs(node)
     roots = {name: placement.root for name, placement in planner.placements.items()}
@@ -102,8 +104,8 @@ def plan_allocation(
         releases=releases,
         at_end=tuple(sorted(held, key=lambda name: -numbers[name])),
         outputs=tuple(value.name for value in graph.output),
-        types=types,
-        unplanned=find_unplanned(model, types),
+        types=known,
+        unplanned=find_unplanned(model, known, are_measured=types is not None, is_saved=is_saved),
     )
 
 

@@ -65,12 +65,7 @@ def runtime_types(model: LoadedModel) -> Mapping[str, RuntimeType]:
     up: a symbol that the model does not have is an unknown dimension.
     """
     graph = model.proto.graph
-    symbols = {
-        dim.dim_param
-        for value in (*graph.input, *graph.output, *graph.value_info)
-        for dim in value.type.tensor_type.shape.dim
-        if dim.dim_param
-    }
+    symbols = source_symbols(graph)
     found: dict[str, RuntimeType] = {}
     for value in (*_inferred(model), *graph.input):
         kind = _read(value.type, symbols)
@@ -82,6 +77,16 @@ def runtime_types(model: LoadedModel) -> Mapping[str, RuntimeType]:
         name, data_type = sparse.values.name, sparse.values.data_type
         found[name] = RuntimeType(data_type, tuple(sparse.dims))
     return found
+
+
+def source_symbols(graph: GraphProto) -> set[str]:
+    """The symbols that *graph* itself has in the types of its values."""
+    return {
+        dim.dim_param
+        for value in (*graph.input, *graph.output, *graph.value_info)
+        for dim in value.type.tensor_type.shape.dim
+        if dim.dim_param
+    }
 
 
 def constant_outputs(graph: GraphProto) -> dict[str, TensorProto]:

@@ -67,9 +67,15 @@ def library() -> Path | None:
 
 
 def trace(
-    folder: Path, models: Sequence[tuple[bytes | Path, Mapping[str, Array]]], runs: int = 2
+    folder: Path,
+    models: Sequence[tuple[bytes | Path, Mapping[str, Array]]],
+    runs: int = 2,
+    level: int = 0,
 ) -> list[Traced]:
-    """Run each model *runs* times on its feeds, optimizations off, one thread; all in one child process."""
+    """Run each model *runs* times on its feeds, one thread; all in one child process.
+
+    *level* is that of the graph's optimization: 0 none, 99 all.
+    """
     jobs = []
     for number, (model, feeds) in enumerate(models):
         path = model if isinstance(model, Path) else folder / f"{number}.onnx"
@@ -77,7 +83,7 @@ def trace(
             path.write_bytes(model)
         np.savez(folder / f"{number}.npz", **feeds)  # type: ignore[arg-type]
         jobs.append(str(path))
-    (folder / "jobs.json").write_text(json.dumps({"models": jobs, "runs": runs}))
+    (folder / "jobs.json").write_text(json.dumps({"models": jobs, "runs": runs, "level": level}))
     done = subprocess.run(
         [sys.executable, __file__, str(folder)],
         capture_output=True,
@@ -173,10 +179,10 @@ class _Library:
         )
         self.call("RegisterAllocator", self.env, ctypes.byref(self.allocator))
 
-    def session(self, path: str, profile: str) -> ctypes.c_void_p:
+    def session(self, path: str, profile: str, level: int) -> ctypes.c_void_p:
         options = self.make("CreateSessionOptions")
         self.call("SetIntraOpNumThreads", options, 1)
-        self.call("SetSessionGraphOptimizationLevel", options, 0)
+        self.call("SetSessionGraphOptimizationLevel", options, level)
         self.call("EnableProfiling", options, profile.encode())
         self.call("AddSessionConfigEntry", options, b"session.use_env_allocators", b"1")
         return self.make("CreateSession", self.env, path.encode(), options)
@@ -226,7 +232,7 @@ def _jobs(library: _Library, folder: Path) -> Iterator[tuple[int, dict[str, Any]
             feeds = {name: np.array(stored[name], order="C") for name in stored.files}
         library.events.clear()
         try:
-            session = library.session(path, str(folder / f"profile{number}"))
+            session = library.session(path, str(folder / f"profile{number}"), work["level"])
             answer["reserved"] = [size for kind, _, size in library.events if kind == "alloc"]
             for _ in range(work["runs"]):
                 library.events.clear()
