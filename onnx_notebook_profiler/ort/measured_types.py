@@ -1,4 +1,4 @@
-"""What onnxruntime itself infers of the values of a graph: the types that it plans with, in place of onnx's inference."""
+"""What onnxruntime itself infers of the values of a graph: the types that it plans with."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def plan_allocation(
     for node in order.nodes:
         planner.place_outputs(node)
     roots = {name: placement.root for name, placement in planner.placements.items()}
-    numbers = _value_numbers(graph)
+    numbers = _value_numbers(graph, order)
     releases = _releases(graph, order, planner.placements, numbers)
     released = {root for found in releases.values() for root in found}
     held = {
@@ -192,12 +192,13 @@ def _kept_values(graph: GraphProto) -> Iterator[str]:
     yield from (value.name for value in graph.output)
 
 
-def _value_numbers(graph: GraphProto) -> dict[str, int]:
+def _value_numbers(graph: GraphProto, order: ExecutionOrder) -> dict[str, int]:
     """The runtime's numbers of the values: inputs, then what each node reads and makes, as first seen."""
     names = dict.fromkeys(value.name for value in graph.input)
-    for node in graph.node:
-        if not is_constant(node):
-            names.update(dict.fromkeys(name for name in (*node.input, *node.output) if name))
+    numbers = order.numbers or {}
+    for index in sorted(order.nodes, key=lambda one: numbers.get(one, one)):
+        node = graph.node[index]
+        names.update(dict.fromkeys(name for name in (*node.input, *node.output) if name))
     return {name: number for number, name in enumerate(names)}
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from onnx import GraphProto, NodeProto
 
 from onnx_notebook_profiler.errors import ModelError
-from onnx_notebook_profiler.model import shorten
+from onnx_notebook_profiler.model import describe_node, shorten
 from onnx_notebook_profiler.plan.names import captured_names
 
 __all__ = ["ExecutionOrder", "execution_order", "is_constant", "measured_order"]
@@ -21,6 +21,12 @@ class ExecutionOrder:
     nodes: tuple[int, ...]
     is_measured: bool = False
     """True where a profile told it, False where the rule did."""
+    numbers: Mapping[int, int] | None = None
+    """The session's own numbers of the nodes, by index in the graph; None where they are the same.
+
+    A session that optimizes numbers what it puts in behind what was there, and saves the nodes in another order: order
+    and releases of such a session do not follow from the model that it saved without these.
+    """
 
 
 def is_constant(node: NodeProto) -> bool:
@@ -64,33 +70,58 @@ def execution_order(graph: GraphProto) -> ExecutionOrder:
     return ExecutionOrder(tuple(order))
 
 
-def measured_order(graph: GraphProto, names: Iterable[str]) -> ExecutionOrder:
-    """The order that a profile of a session on *graph* shows.
+def measured_order(graph: GraphProto, ran: Iterable[tuple[str, int]]) -> ExecutionOrder:
+    """The order that a profile shows of a session that runs *graph*.
 
     Args:
-        names: Names of the nodes as they ran; a node without a name goes by operator and index, such as ``Add_3``.
+        graph: What the session runs: the model that it saved, or the author's where nothing is replaced.
+        ran: Name and ``node_index`` of each node, as one run's rows of the profile have them; a node without a name
+            goes by operator and index, such as ``Add_3``.
 
     Raises:
-        ModelError: A name is that of no node, or comes twice, or a node is missing.
+        ModelError: A name is that of no node, or comes twice, or a node is missing; or nodes have no names, and the
+            session numbered them in another way than *graph* does.
     """
-    known = {
-        node.name or f"{node.op_type}_{index}": index
-        for index, node in enumerate(graph.node)
-        if not is_constant(node)
-    }
-    found: dict[int, None] = {}
-    for name in names:
+    known: dict[str, int] = {}
+    for index, node in enumerate(graph.node):
+        if not is_constant(node):
+            known[node.name or f"{node.op_type}_{index}"] = index
+    numbers: dict[int, int] = {}
+    for name, number in ran:
         index = known.get(name)
-        if index is None or index in found:
-            problem = "comes twice" if index is not None else "is no node of the graph"
+        if index is None or index in numbers:
+            problem = "is no node of the graph" if index is None else "comes twice"
             raise ModelError(
-                f"the measured order names {shorten(name)}, which {problem}: give the graph that the session ran, "
+                f"the measured order has a node {shorten(name)}, which {problem}: give the graph that the session ran, "
                 f"such as the optimized model that it saved, and one run of its profile"
             )
-        found[index] = None
-    if len(found) != len(known):
+        numbers[index] = number
+    if len(numbers) != len(known):
         raise ModelError(
-            f"the measured order has {len(found)} of {len(known)} nodes: give the graph that the session ran, "
-            f"such as the optimized model that it saved"
+            f"the measured order has {len(numbers)} of {len(known)} nodes: give the graph that the session ran, such "
+            f"as the optimized model that it saved"
         )
-    return ExecutionOrder(tuple(found), is_measured=True)
+    _check_measured(graph, numbers)
+    return ExecutionOrder(tuple(numbers), is_measured=True, numbers=numbers)
+
+
+def _check_measured(graph: GraphProto, numbers: Mapping[int, int]) -> None:
+    """That *graph* is what ran: a session that optimizes gives names that another one gives to other nodes."""
+    if any(index != number for index, number in numbers.items()):
+        nameless = sum(not graph.node[index].name for index in numbers)
+        if nameless:
+            raise ModelError(
+                f"{nameless} nodes have no name, and the session numbered the nodes anew: which of them ran when is "
+                f"not known. Make the session of a model whose nodes have names"
+            )
+    made_by = {name: index for index in numbers for name in graph.node[index].output if name}
+    done: set[int] = set()
+    for index in numbers:
+        node = graph.node[index]
+        for name in (*node.input, *captured_names(node)):
+            if name in made_by and made_by[name] not in done:
+                raise ModelError(
+                    f"in the measured order {describe_node(index, node)} runs before what it reads is made: the graph "
+                    f"is that of another session. Let one session save its model and write the profile"
+                )
+        done.add(index)

@@ -49,13 +49,20 @@ _API_VERSION = 20
 class Traced:
     """What the runtime did with one model."""
 
-    order: tuple[str, ...]
-    """Names of the nodes as they ran."""
+    ran: tuple[tuple[str, int], ...]
+    """Name and number of each node, as they ran."""
     runs: tuple[tuple[tuple[str, int, int], ...], ...]
     """For each run its requests: (alloc, address, bytes) and (free, address, bytes)."""
     reserved: tuple[int, ...]
     """Bytes of each request while the session was made."""
+    saved: Path
+    """The model that the session ran, as it saved it; only where it optimized."""
     error: str = ""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Names of the nodes as they ran."""
+        return tuple(name for name, _ in self.ran)
 
 
 def library() -> Path | None:
@@ -93,14 +100,16 @@ def trace(
     )
     found = [folder / f"{number}.json" for number in range(len(jobs))]
     assert all(path.exists() for path in found), done.stderr[-2000:]
-    return [_read(json.loads(path.read_text())) for path in found]
+    return [_read(path) for path in found]
 
 
-def _read(answer: Mapping[str, Any]) -> Traced:
+def _read(path: Path) -> Traced:
+    answer = json.loads(path.read_text())
     return Traced(
-        tuple(answer["order"]),
+        tuple((name, number) for name, number in answer["ran"]),
         tuple(tuple((kind, at, size) for kind, at, size in run) for run in answer["runs"]),
         tuple(answer["reserved"]),
+        path.with_suffix(".saved.onnx"),
         answer["error"],
     )
 
@@ -179,11 +188,14 @@ class _Library:
         )
         self.call("RegisterAllocator", self.env, ctypes.byref(self.allocator))
 
-    def session(self, path: str, profile: str, level: int) -> ctypes.c_void_p:
+    def session(self, path: str, place: Path, level: int) -> ctypes.c_void_p:
         options = self.make("CreateSessionOptions")
         self.call("SetIntraOpNumThreads", options, 1)
         self.call("SetSessionGraphOptimizationLevel", options, level)
-        self.call("EnableProfiling", options, profile.encode())
+        self.call("EnableProfiling", options, str(place.with_suffix(".profile")).encode())
+        if level:
+            saved = place.with_suffix(".saved.onnx")
+            self.call("SetOptimizedModelFilePath", options, str(saved).encode())
         self.call("AddSessionConfigEntry", options, b"session.use_env_allocators", b"1")
         return self.make("CreateSession", self.env, path.encode(), options)
 
@@ -226,13 +238,13 @@ def _jobs(library: _Library, folder: Path) -> Iterator[tuple[int, dict[str, Any]
 
     work = json.loads((folder / "jobs.json").read_text())
     for number, path in enumerate(work["models"]):
-        answer: dict[str, Any] = {"order": [], "runs": [], "reserved": [], "error": ""}
+        answer: dict[str, Any] = {"ran": [], "runs": [], "reserved": [], "error": ""}
         graph = onnx.load(path, load_external_data=False).graph
         with np.load(folder / f"{number}.npz") as stored:
             feeds = {name: np.array(stored[name], order="C") for name in stored.files}
         library.events.clear()
         try:
-            session = library.session(path, str(folder / f"profile{number}"), work["level"])
+            session = library.session(path, folder / f"{number}.json", work["level"])
             answer["reserved"] = [size for kind, _, size in library.events if kind == "alloc"]
             for _ in range(work["runs"]):
                 library.events.clear()
@@ -241,10 +253,12 @@ def _jobs(library: _Library, folder: Path) -> Iterator[tuple[int, dict[str, Any]
             file = ctypes.c_char_p()
             library.call("SessionEndProfiling", session, library.plain, ctypes.byref(file))
             rows = json.loads(Path((file.value or b"").decode()).read_text())
-            names = [
-                row["name"].removesuffix("_kernel_time") for row in rows if row["cat"] == "Node"
+            ran = [
+                (row["name"].removesuffix("_kernel_time"), int(row["args"]["node_index"]))
+                for row in rows
+                if row["cat"] == "Node"
             ]
-            answer["order"] = names[: len(names) // work["runs"]]
+            answer["ran"] = ran[: len(ran) // work["runs"]]
             library.function("ReleaseSession", None)(session)
         except RuntimeError as error:
             answer["error"] = str(error)
