@@ -219,5 +219,6 @@ def place_events(events: Iterable[PlannedEvent], arena: Arena) -> Iterator[Plann
         chunk = arena.reserve(event.nbytes) if is_reserve else arena.allocate(event.nbytes)
         size = event.nbytes if is_reserve else getattr(chunk, "size", rounded(event.nbytes))
         placed = dataclasses.replace(event, chunk=chunk, padding=size - event.nbytes)
-        handles[event.number] = placed
+        if not is_reserve:
+            handles[event.number] = placed
         yield placed

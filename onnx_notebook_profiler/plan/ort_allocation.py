@@ -87,17 +87,14 @@ def plan_allocation(
     planner = _Planner(graph, order, known, reuse)
     for node in order.nodes:
         planner.place_outputs(node)
-    roots = {name: placement.root for name, placement in planner.placements.items()}
     numbers = _value_numbers(graph, order)
     releases = _releases(graph, order, planner.placements, numbers)
     released = {root for found in releases.values() for root in found}
-    held = {
-        root
-        for root in roots.values()
-        if root in planner.placements
-        and planner.placements[root].rule == "own"
-        and root not in released
-    }
+    held = [
+        name
+        for name, placement in planner.placements.items()
+        if placement.rule == "own" and name not in released
+    ]
     return AllocationPlan(
         order=order,
         placements=planner.placements,

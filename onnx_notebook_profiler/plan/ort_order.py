@@ -82,20 +82,20 @@ def measured_order(graph: GraphProto, ran: Iterable[tuple[str, int]]) -> Executi
         ModelError: A name is that of no node, or comes twice, or a node is missing; or nodes have no names, and the
             session numbered them in another way than *graph* does.
     """
-    known: dict[str, int] = {}
-    for index, node in enumerate(graph.node):
-        if not is_constant(node):
-            known[node.name or f"{node.op_type}_{index}"] = index
+    known = {
+        node.name or f"{node.op_type}_{index}": index
+        for index, node in enumerate(graph.node)
+        if not is_constant(node)
+    }
     numbers: dict[int, int] = {}
     for name, number in ran:
-        index = known.get(name)
-        if index is None or index in numbers:
-            problem = "is no node of the graph" if index is None else "comes twice"
+        if name not in known or known[name] in numbers:
+            problem = "comes twice" if name in known else "is no node of the graph"
             raise ModelError(
                 f"the measured order has a node {shorten(name)}, which {problem}: give the graph that the session ran, "
                 f"such as the optimized model that it saved, and one run of its profile"
             )
-        numbers[index] = number
+        numbers[known[name]] = number
     if len(numbers) != len(known):
         raise ModelError(
             f"the measured order has {len(numbers)} of {len(known)} nodes: give the graph that the session ran, such "

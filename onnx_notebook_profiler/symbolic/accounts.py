@@ -12,7 +12,7 @@ from onnx_notebook_profiler.plan.inplace import InPlaceReuse
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.tags import Tag
 
-__all__ = ["Charge", "NodeAccount", "Source", "evaluator_account", "model_account"]
+__all__ = ["Charge", "Ledger", "NodeAccount", "Source", "evaluator_account", "model_account"]
 
 Source = Literal["inputs", "initializers", "intermediates"]
 Bucket = tuple[Source, Tag]
@@ -43,7 +43,7 @@ class NodeAccount:
     fresh: tuple[Charge, ...]
 
 
-class _Ledger:
+class Ledger:
     """Running sums of what is alive: a node changes few of them, however many values there are."""
 
     def __init__(self, charges: Iterable[Charge]) -> None:
@@ -102,7 +102,7 @@ def model_account(
     for name in plan.inputs:
         if name not in plan.initializers:
             alive[name] = Charge(name, "inputs", tags.get(name, ""), size(name))
-    ledger = _Ledger(alive.values())
+    ledger = Ledger(alive.values())
     used_later = _last_readers(plan)
     for step, reused in zip(plan.steps, reuse, strict=True):
         node = step.node
@@ -163,7 +163,7 @@ def evaluator_account(
             owner, "intermediates", tags.get(owner, ""), size(owner), buffer.account != EXECUTION
         )
         born.setdefault(buffer.born, []).append((buffer.last, charge))
-    ledger = _Ledger(standing)
+    ledger = Ledger(standing)
     leaving: dict[int, list[Charge]] = {}
     for index in range(len(plan.steps)):
         new = born.get(index, [])

@@ -15,6 +15,8 @@ from onnx_notebook_profiler.errors import ModelError
 from onnx_notebook_profiler.model import LoadedModel, ModelSource, load_model
 from onnx_notebook_profiler.plan import GraphPlan, build_plan
 from onnx_notebook_profiler.plan.inplace import Fit, InPlaceReuse, ReuseRule, find_reuse
+from onnx_notebook_profiler.plan.ort_allocation import plan_allocation
+from onnx_notebook_profiler.plan.ort_unplanned import Unplanned
 from onnx_notebook_profiler.plan.views import keeps_bytes
 from onnx_notebook_profiler.symbolic.accounts import (
     Charge,
@@ -33,6 +35,7 @@ from onnx_notebook_profiler.symbolic.evaluation import CompiledForms
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.inverse import feasible, largest
 from onnx_notebook_profiler.symbolic.limits import Limit
+from onnx_notebook_profiler.symbolic.onnxruntime_account import onnxruntime_account
 from onnx_notebook_profiler.symbolic.peak import Peak
 from onnx_notebook_profiler.symbolic.ranges import check_ranges
 from onnx_notebook_profiler.symbolic.scratch import scratch_bytes
@@ -44,7 +47,11 @@ from onnx_notebook_profiler.symbolic.shapes import (
     infer_types,
 )
 from onnx_notebook_profiler.symbolic.tags import Tag, tag_values
-from onnx_notebook_profiler.symbolic.value_bytes import numpy_bytes, stored_bytes
+from onnx_notebook_profiler.symbolic.value_bytes import (
+    numpy_bytes,
+    runtime_bytes,
+    stored_bytes,
+)
 from onnx_notebook_profiler.symbolic.work import ModelWork, WorkTotals, count_work
 
 __all__ = [
@@ -71,8 +78,11 @@ NODE_MEMORY_INTERMEDIATES_KEY = "intermediates"
 NODE_MEMORY_OUTPUTS_KEY = "outputs"
 NODE_PEAK_MEMORY_KEY = "onnx_light.peak_memory"
 
-Account = Literal["model", "evaluator"]
-"""model: inputs, initializers and everything alive, as onnx-light counts. evaluator: what ReferenceEvaluator holds."""
+Account = Literal["model", "evaluator", "onnxruntime"]
+"""model: inputs, initializers and everything alive, as onnx-light counts. evaluator: what ReferenceEvaluator holds.
+onnxruntime: what a run of an onnxruntime session on the CPU asks its allocator for."""
+
+_MEASURES = {"model": stored_bytes, "evaluator": numpy_bytes, "onnxruntime": runtime_bytes}
 
 Sizes = Mapping[str, int | Sequence[int] | npt.NDArray[Any]]
 Scalar = int | str
@@ -108,17 +118,32 @@ class ComputeContext:
             bound. ``"none"``: none.
         account: ``"model"`` counts inputs and initializers from the first node to the last, and outputs once they are
             made. ``"evaluator"`` counts what :class:`~onnx_notebook_profiler.ReferenceEvaluator` holds, for models
-            without control flow; *reuse* does not apply to it.
+            without control flow; *reuse* does not apply to it. ``"onnxruntime"`` counts the buffers that a first run
+            of an onnxruntime session on this very graph asks for (optimizations off, one thread, or a model that a
+            session saved), in that runtime's order and by its own rules of reuse; inputs, weights and scratch are not
+            in it. Where these rules are not known, :attr:`unplanned` says so, and no total counts.
+        in_chunks: With ``"onnxruntime"``: each buffer rounded up to 256 bytes, as its arena does.
 
     Raises:
-        ValueError: *reuse* or *account* is none of these words.
+        ValueError: *reuse* or *account* is none of these words, or *in_chunks* goes with another account.
     """
 
-    def __init__(self, reuse: ReuseRule = "operator", account: Account = "model") -> None:
+    def __init__(
+        self,
+        reuse: ReuseRule = "operator",
+        account: Account = "model",
+        *,
+        in_chunks: bool = False,
+    ) -> None:
         if reuse not in ("operator", "structural", "none"):
             raise ValueError(f"reuse is 'operator', 'structural' or 'none', not {reuse!r}")
-        if account not in ("model", "evaluator"):
-            raise ValueError(f"account is 'model' or 'evaluator', not {account!r}")
+        if account not in _MEASURES:
+            raise ValueError(f"account is 'model', 'evaluator' or 'onnxruntime', not {account!r}")
+        if in_chunks and account != "onnxruntime":
+            raise ValueError(
+                "in_chunks rounds as onnxruntime's arena does: set account='onnxruntime'"
+            )
+        self._in_chunks = in_chunks
         self._reuse_rule = reuse
         self._account = account
         self._clear()
@@ -143,6 +168,8 @@ class ComputeContext:
         self._made: list[Expr] = []
         self._prepare()
         self._missing: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.unplanned: tuple[Unplanned, ...] = ()
+        """account="onnxruntime": nodes at which that runtime's plan is not known, and why."""
         self.unknown: tuple[Unknown, ...] = ()
         """Values of unknown size, in the order of the nodes: no total holds them."""
         self._work: ModelWork | None = None
@@ -188,7 +215,7 @@ class ComputeContext:
 
     def _measure(self, plan: GraphPlan) -> None:
         """Bytes of every value; what only rearranges its input has as many, also where its shape is unknown."""
-        measure = functools.cache(numpy_bytes if self._account == "evaluator" else stored_bytes)
+        measure = functools.cache(_MEASURES[self._account])
         for name in plan.slots:
             kind = self._types.get(name)
             self._bytes[name] = measure(kind) if isinstance(kind, ValueType) else None
@@ -201,6 +228,13 @@ class ComputeContext:
     def _walk(self, plan: GraphPlan, overwrite_inputs: bool) -> Iterable[NodeAccount]:
         if self._account == "evaluator":
             return evaluator_account(plan, self._bytes.get, self.value_tags, self._rank)
+        if self._account == "onnxruntime":
+            assert self._model is not None
+            allocation = plan_allocation(self._model)
+            self.unplanned = allocation.unplanned
+            return onnxruntime_account(
+                self._model, allocation, self._bytes.get, self.value_tags, in_chunks=self._in_chunks
+            )
         return model_account(
             plan, self.reuse, self._bytes.get, self.value_tags, overwrite_inputs=overwrite_inputs
         )
@@ -427,7 +461,10 @@ class ComputeContext:
         return sum_by_operator([label for _, label in self.labels], self._made)
 
     def io_totals(self, sizes: Sizes | None = None, /, **dims: Any) -> npt.NDArray[np.int64]:
-        """The part of :meth:`totals` that the evaluator holds in its io account; 0 for ``account="model"``."""
+        """The part of :meth:`totals` that the evaluator holds in its io account; 0 for ``account="model"``.
+
+        With ``account="onnxruntime"``: the part that belongs to the caller's outputs.
+        """
         return self._io_evaluator({**(sizes or {}), **dims})
 
     def unknown_nodes(self, sizes: Sizes | None = None, /, **dims: Any) -> npt.NDArray[np.bool_]:
