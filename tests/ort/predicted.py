@@ -11,10 +11,11 @@ from onnx_notebook_profiler.events import RuntimeEventAction
 from onnx_notebook_profiler.ort.events import PlannedEvent, request_bytes
 from onnx_notebook_profiler.plan.ort_allocation import AllocationPlan
 
+Array = np.ndarray[Any, Any]
 Numbered = list[tuple[str, int, int]]
 
 
-def sizes_of(plan: AllocationPlan, values: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, int]:
+def sizes_of(plan: AllocationPlan, values: Mapping[str, Array]) -> dict[str, int]:
     """Bytes of the values that get a buffer."""
     return {
         name: request_bytes(plan.types[name].data_type, values[name].shape)
@@ -40,3 +41,33 @@ def numbered(events: Iterable[PlannedEvent]) -> Numbered:
     """Planned events in the same form."""
     names = {RuntimeEventAction.ALLOCATE: "alloc", RuntimeEventAction.FREE: "free"}
     return [(names[event.action], event.number, event.nbytes) for event in events]
+
+
+def without_scratch(traced: Numbered, planned: Numbered) -> bool:
+    """Whether *traced* is *planned* and, between its rows, buffers that nobody planned and that came and went.
+
+    A request of the size that is planned next may be either; both are tried.
+    """
+    open_ends: list[tuple[int, int, dict[int, int], frozenset[int]]] = [(0, 0, {}, frozenset())]
+    while open_ends:
+        at, done, numbers, scratch = open_ends.pop()
+        while at < len(traced):
+            kind, number, size = traced[at]
+            fits = done < len(planned) and (planned[done][0], planned[done][2]) == (kind, size)
+            at += 1
+            if kind == "alloc" and fits:
+                open_ends.append((at, done, dict(numbers), scratch | {number}))
+                numbers[number] = planned[done][1]
+                done += 1
+            elif kind == "alloc":
+                scratch |= {number}
+            elif number in scratch:
+                scratch -= {number}
+            elif fits and numbers[number] == planned[done][1]:
+                done += 1
+            else:
+                break
+        else:
+            if done == len(planned) and not scratch:
+                return True
+    return False

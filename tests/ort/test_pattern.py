@@ -128,7 +128,10 @@ def test_live_blocks_never_overlap_and_the_peak_is_their_end(
     body = " ".join(
         f"{name} = test.Op({', '.join(given)})" for name, given in zip(names, inputs, strict=True)
     )
-    text = f'<ir_version: 10, opset_import: ["" : 18, "test" : 1]> agraph (float[N] x) => (float[N] y) {{ {body} y = Exp(x) }}'
+    head = (
+        '<ir_version: 10, opset_import: ["" : 18, "test" : 1]> agraph (float[N] x) => (float[N] y)'
+    )
+    text = f"{head} {{ {body} y = Exp(x) }}"
     plan = plan_allocation(load_model(text))
     pattern = lay_out(plan, dict(zip(names, sizes, strict=True)))
     live: dict[str, Block] = {}

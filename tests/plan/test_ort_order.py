@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from onnx import GraphProto, ModelProto, helper
 
@@ -52,7 +54,7 @@ def test_what_a_body_reads_comes_before_its_node() -> None:
 
 def test_a_long_chain_needs_no_recursion() -> None:
     names = ["x", *(f"v{index}" for index in range(20_000))]
-    nodes = [helper.make_node("Exp", [a], [b]) for a, b in zip(names, names[1:], strict=False)]
+    nodes = [helper.make_node("Exp", [a], [b]) for a, b in pairwise(names)]
     assert execution_order(GraphProto(node=nodes)).nodes == tuple(range(20_000))
 
 
