@@ -149,10 +149,8 @@ def run_events(
             stream.free(event, node)
         for value in plan.releases.get(node, ()):
             stream.free(stream.live.get(value), node)
-    for value in plan.at_end:
-        stream.free(stream.live.get(value), NO_NODE)
     stream.free(block, NO_NODE)
-    for value in plan.outputs:
+    for value in (*plan.at_end, *plan.outputs):
         stream.free(stream.live.get(value), NO_NODE)
     return RunEvents(tuple(stream.events), pattern, lay_out(plan, nbytes))
 

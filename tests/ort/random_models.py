@@ -83,6 +83,53 @@ def random_model(seed: int) -> RandomModel:
     return RandomModel(model, feeds, values)
 
 
+def at_shape(seed: int, shape: tuple[int, int]) -> RandomModel:
+    """The graph of a seed over x float[N, M], whose nodes fit any shape, at one *shape*."""
+    pick = random.Random(seed)  # noqa: S311 - graphs, not secrets
+    values: dict[str, Array] = {
+        "x": np.linspace(-1, 1, shape[0] * shape[1], dtype=np.float32).reshape(shape)
+    }
+    kinds = {"x": "NM"}
+    nodes: list[NodeProto] = []
+    for index in range(pick.randint(4, 12)):
+        source = pick.choice(list(kinds))
+        peer = pick.choice([name for name, kind in kinds.items() if kind == kinds[source]])
+        choices: list[tuple[str, list[str], str, dict[str, Any]]] = [
+            *((op, [source], kinds[source], {}) for op in pick.sample(_UNARY, 5)),
+            ("Add", [source, peer], kinds[source], {}),
+            ("Transpose", [source], kinds[source][::-1], {"perm": [1, 0]}),
+            ("Concat", [source, peer], "", {"axis": 0}),
+            ("Softmax", [source], kinds[source], {"axis": -1}),
+            ("Cast", [source], "", {"to": TensorProto.DOUBLE}),
+            ("Shape", [source], "", {}),
+        ]
+        op, inputs, kind, attributes = pick.choice(choices)
+        name = f"v{index}"
+        node = helper.make_node(op, inputs, [name], name=f"n{index}", **attributes)
+        nodes.append(node)
+        (result,) = ReferenceEvaluator(node).run(None, {one: values[one] for one in inputs})
+        values[name] = np.asarray(result)
+        if kind:
+            kinds[name] = kind
+    read = {name for node in nodes for name in node.input}
+    outputs = [
+        name for name in values if name != "x" and pick.random() < (0.1 if name in read else 0.8)
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "random",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", "M"])],
+        [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(values[name].dtype), None
+            )
+            for name in outputs or list(values)[-1:]
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    return RandomModel(model, {"x": values["x"]}, values)
+
+
 def _node(pick: random.Random, index: int, names: list[str], values: dict[str, Array]) -> NodeProto:
     """One node that fits what there is."""
     floats = [name for name in names if values[name].dtype == np.float32]

@@ -62,7 +62,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Traced]:
     """What the runtime did with each call."""
     asked = calls(SHARING) + calls(APART) + calls(REPLACED)
     feeds = {"x": np.ones((3, 4), np.float32)}
-    models = [(model(call).SerializeToString(), feeds) for call in asked]
+    models = [(model(call).SerializeToString(), [feeds] * 2) for call in asked]
     runs = trace(tmp_path_factory.mktemp("operators"), models)
     assert [one.error for one in runs if one.error] == []
     return dict(zip(asked, runs, strict=True))

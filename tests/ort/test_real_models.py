@@ -77,7 +77,7 @@ def test_packaged_models(name: str, tmp_path: Path) -> None:
         )
         for value in model.proto.graph.input
     }
-    (real,) = trace(tmp_path, [(path, feeds)])
+    (real,) = trace(tmp_path, [(path, [feeds] * 2)])
     assert real.error == ""
     plan = plan_allocation(model)
     nodes = model.proto.graph.node
@@ -111,7 +111,7 @@ def fused() -> ModelProto:
 @pytest.mark.parametrize("level", [1, 99])
 def test_an_optimized_session(fused: ModelProto, level: int, tmp_path: Path) -> None:
     feeds: dict[str, Array] = {"x": np.ones((2, 3, 16, 16), np.float32)}
-    (real,) = trace(tmp_path, [(fused.SerializeToString(), feeds)], level=level)
+    (real,) = trace(tmp_path, [(fused.SerializeToString(), [feeds] * 2)], level=level)
     assert real.error == ""
     model = load_model(real.saved)
     order = measured_order(model.proto.graph, real.ran)

@@ -75,11 +75,10 @@ def library() -> Path | None:
 
 def trace(
     folder: Path,
-    models: Sequence[tuple[bytes | Path, Mapping[str, Array]]],
-    runs: int = 2,
+    models: Sequence[tuple[bytes | Path, Sequence[Mapping[str, Array]]]],
     level: int = 0,
 ) -> list[Traced]:
-    """Run each model *runs* times on its feeds, one thread; all in one child process.
+    """Run each model once for each of its feeds, one thread; all in one child process.
 
     *level* is that of the graph's optimization: 0 none, 99 all.
     """
@@ -88,9 +87,10 @@ def trace(
         path = model if isinstance(model, Path) else folder / f"{number}.onnx"
         if isinstance(model, bytes):
             path.write_bytes(model)
-        np.savez(folder / f"{number}.npz", **feeds)  # type: ignore[arg-type]
-        jobs.append(str(path))
-    (folder / "jobs.json").write_text(json.dumps({"models": jobs, "runs": runs, "level": level}))
+        for run, one in enumerate(feeds):
+            np.savez(folder / f"{number}.{run}.npz", **one)  # type: ignore[arg-type]
+        jobs.append((str(path), len(feeds)))
+    (folder / "jobs.json").write_text(json.dumps({"models": jobs, "level": level}))
     done = subprocess.run(
         [sys.executable, __file__, str(folder)],
         capture_output=True,
@@ -237,18 +237,20 @@ def _jobs(library: _Library, folder: Path) -> Iterator[tuple[int, dict[str, Any]
     import onnx
 
     work = json.loads((folder / "jobs.json").read_text())
-    for number, path in enumerate(work["models"]):
+    for number, (path, runs) in enumerate(work["models"]):
         answer: dict[str, Any] = {"ran": [], "runs": [], "reserved": [], "error": ""}
         graph = onnx.load(path, load_external_data=False).graph
-        with np.load(folder / f"{number}.npz") as stored:
-            feeds = {name: np.array(stored[name], order="C") for name in stored.files}
+        feeds = []
+        for run in range(runs):
+            with np.load(folder / f"{number}.{run}.npz") as stored:
+                feeds.append({name: np.array(stored[name], order="C") for name in stored.files})
         library.events.clear()
         try:
             session = library.session(path, folder / f"{number}.json", work["level"])
             answer["reserved"] = [size for kind, _, size in library.events if kind == "alloc"]
-            for _ in range(work["runs"]):
+            for given in feeds:
                 library.events.clear()
-                library.run(session, feeds, [value.name for value in graph.output])
+                library.run(session, given, [value.name for value in graph.output])
                 answer["runs"].append(list(library.events))
             file = ctypes.c_char_p()
             library.call("SessionEndProfiling", session, library.plain, ctypes.byref(file))
@@ -258,7 +260,7 @@ def _jobs(library: _Library, folder: Path) -> Iterator[tuple[int, dict[str, Any]
                 for row in rows
                 if row["cat"] == "Node"
             ]
-            answer["ran"] = ran[: len(ran) // work["runs"]]
+            answer["ran"] = ran[: len(ran) // runs]
             library.function("ReleaseSession", None)(session)
         except RuntimeError as error:
             answer["error"] = str(error)
