@@ -16,6 +16,7 @@ __all__ = [
     "ALL_COUNTED",
     "Charge",
     "Counting",
+    "Ledger",
     "NodeAccount",
     "Source",
     "evaluator_account",
@@ -66,7 +67,7 @@ class Counting:
 ALL_COUNTED = Counting(outputs=True, initializers=True, release_inputs=False)
 
 
-class _Ledger:
+class Ledger:
     """Running sums of what is alive: a node changes few of them, however many values there are."""
 
     def __init__(self, charges: Iterable[Charge]) -> None:
@@ -127,7 +128,7 @@ def model_account(
     for name in plan.inputs:
         if name not in plan.initializers:
             alive[name] = Charge(name, "inputs", tags.get(name, ""), size(name))
-    ledger = _Ledger(alive.values())
+    ledger = Ledger(alive.values())
     used_later = _last_readers(plan)
     leaving = _inputs_by_last_reader(plan, used_later) if counting.release_inputs else {}
     for step, reused in zip(plan.steps, reuse, strict=True):
@@ -199,7 +200,7 @@ def evaluator_account(
             owner, "intermediates", tags.get(owner, ""), size(owner), buffer.account != EXECUTION
         )
         born.setdefault(buffer.born, []).append((buffer.last, charge))
-    ledger = _Ledger(standing)
+    ledger = Ledger(standing)
     leaving: dict[int, list[Charge]] = {}
     for index in range(len(plan.steps)):
         new = born.get(index, [])

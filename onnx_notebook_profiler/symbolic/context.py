@@ -13,6 +13,8 @@ from onnx_notebook_profiler.errors import ModelError
 from onnx_notebook_profiler.model import LoadedModel, ModelSource, load_model
 from onnx_notebook_profiler.plan import GraphPlan, build_plan
 from onnx_notebook_profiler.plan.inplace import Fit, InPlaceReuse, ReuseRule, find_reuse
+from onnx_notebook_profiler.plan.ort_allocation import plan_allocation
+from onnx_notebook_profiler.plan.ort_unplanned import Unplanned
 from onnx_notebook_profiler.symbolic.accounts import (
     ALL_COUNTED,
     Counting,
@@ -38,6 +40,7 @@ from onnx_notebook_profiler.symbolic.inverse import feasible, largest
 from onnx_notebook_profiler.symbolic.limits import Limit
 from onnx_notebook_profiler.symbolic.measure import bytes_of_values, measure_of
 from onnx_notebook_profiler.symbolic.node_texts import Scalar, node_texts, scalar, sum_charges
+from onnx_notebook_profiler.symbolic.onnxruntime_account import onnxruntime_account
 from onnx_notebook_profiler.symbolic.peak import Peak, Place
 from onnx_notebook_profiler.symbolic.ranges import check_ranges
 from onnx_notebook_profiler.symbolic.scratch import scratch_bytes
@@ -60,8 +63,9 @@ from onnx_notebook_profiler.symbolic.work import ModelWork, WorkTotals, count_wo
 
 __all__ = ["Account", "ComputeContext"]
 
-Account = Literal["model", "evaluator"]
-"""model: inputs, initializers and everything alive, as onnx-light counts. evaluator: what ReferenceEvaluator holds."""
+Account = Literal["model", "evaluator", "onnxruntime"]
+"""model: inputs, initializers and everything alive, as onnx-light counts. evaluator: what ReferenceEvaluator holds.
+onnxruntime: what a run of an onnxruntime session on the CPU asks its allocator for."""
 
 Sizes = Mapping[str, int | Sequence[int] | npt.NDArray[Any]]
 
@@ -74,14 +78,18 @@ class ComputeContext:
             element-wise operators and views, where the sizes are equal. ``"structural"``: any that fits, onnx-light's
             bound. ``"none"``: none.
         account: ``"model"`` counts inputs and initializers from the first node to the last, and outputs once they are
-            made. ``"evaluator"`` counts what :class:`~onnx_notebook_profiler.ReferenceEvaluator` holds; *reuse* and
-            the switches below do not apply to it.
+            made. ``"evaluator"`` counts what :class:`~onnx_notebook_profiler.ReferenceEvaluator` holds.
+            ``"onnxruntime"`` counts the buffers that a first run of an onnxruntime session on this very graph asks for
+            (optimizations off, one thread, or a model that a session saved), in that runtime's order and by its own
+            rules of reuse; inputs, weights and scratch are not in it. Where these rules are not known,
+            :attr:`unplanned` says so, and no total counts. *reuse* and the three switches are for ``"model"``.
         count_outputs: False leaves the model's outputs out: the caller has buffers for them.
         count_initializers: False leaves the weights out: they are looked at apart.
         release_inputs: True lets an input go after the last node that reads it.
+        in_chunks: With ``"onnxruntime"``: each buffer rounded up to 256 bytes, as its arena does.
 
     Raises:
-        ValueError: *reuse* or *account* is none of these words, or a switch is set for ``"evaluator"``.
+        ValueError: *reuse* or *account* is none of these words, or a switch goes with another account.
     """
 
     def __init__(
@@ -92,17 +100,23 @@ class ComputeContext:
         count_outputs: bool = True,
         count_initializers: bool = True,
         release_inputs: bool = False,
+        in_chunks: bool = False,
     ) -> None:
         if reuse not in ("operator", "structural", "none"):
             raise ValueError(f"reuse is 'operator', 'structural' or 'none', not {reuse!r}")
-        if account not in ("model", "evaluator"):
-            raise ValueError(f"account is 'model' or 'evaluator', not {account!r}")
+        if account not in ("model", "evaluator", "onnxruntime"):
+            raise ValueError(f"account is 'model', 'evaluator' or 'onnxruntime', not {account!r}")
         self._counting = Counting(count_outputs, count_initializers, release_inputs)
-        if account == "evaluator" and self._counting != ALL_COUNTED:
+        if account != "model" and self._counting != ALL_COUNTED:
             raise ValueError(
-                "account='evaluator' counts what the evaluator holds: count_outputs, count_initializers and "
+                f"account={account!r} counts what is held there: count_outputs, count_initializers and "
                 "release_inputs are switches of account='model'"
             )
+        if in_chunks and account != "onnxruntime":
+            raise ValueError(
+                "in_chunks rounds as onnxruntime's arena does: set account='onnxruntime'"
+            )
+        self._in_chunks = in_chunks
         self._reuse_rule = reuse
         self._account = account
         self._clear()
@@ -130,6 +144,8 @@ class ComputeContext:
         """The nodes of branches, loop bodies and functions: what is alive while each of them runs."""
         self._prepare()
         self._missing: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.unplanned: tuple[Unplanned, ...] = ()
+        """account="onnxruntime": nodes at which that runtime's plan is not known, and why."""
         self.unknown: tuple[Unknown, ...] = ()
         """Values of unknown size, in the order of the nodes: no total holds them."""
         self._work: ModelWork | None = None
@@ -174,12 +190,20 @@ class ComputeContext:
         self.peak_memory = [scratch_bytes(step.node, self._types) for step in plan.steps]
         self.unknown = tuple(find_unknown(plan, self._bytes, self._types))
         accounts = list(self._walk(plan, allow_input_overwrite))
-        self.inside = tuple(moments(plan, accounts, self._decided, self._bytes, measure))
+        if self._account != "onnxruntime":
+            self.inside = tuple(moments(plan, accounts, self._decided, self._bytes, measure))
         self._fill(accounts)
 
     def _walk(self, plan: GraphPlan, overwrite_inputs: bool) -> Iterable[NodeAccount]:
         if self._account == "evaluator":
             return evaluator_account(plan, self._bytes.get, self.value_tags, self._rank)
+        if self._account == "onnxruntime":
+            assert self._model is not None
+            allocation = plan_allocation(self._model)
+            self.unplanned = allocation.unplanned
+            return onnxruntime_account(
+                self._model, allocation, self._bytes.get, self.value_tags, in_chunks=self._in_chunks
+            )
         return model_account(
             plan,
             self.reuse,
@@ -429,7 +453,10 @@ class ComputeContext:
         return sum_by_operator([label for _, label in self.labels], self._made)
 
     def io_totals(self, sizes: Sizes | None = None, /, **dims: Any) -> npt.NDArray[np.int64]:
-        """The part of :meth:`totals` that the evaluator holds in its io account; 0 for ``account="model"``."""
+        """The part of :meth:`totals` that the evaluator holds in its io account; 0 for ``account="model"``.
+
+        With ``account="onnxruntime"``: the part that belongs to the caller's outputs.
+        """
         return self._io_evaluator({**(sizes or {}), **dims})
 
     def highest(self, sizes: Sizes | None = None, /, **dims: Any) -> npt.NDArray[np.int64]:

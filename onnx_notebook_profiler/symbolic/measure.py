@@ -8,18 +8,27 @@ from collections.abc import Callable, Iterator, Mapping
 from onnx_notebook_profiler.plan import GraphPlan
 from onnx_notebook_profiler.plan.views import keeps_bytes
 from onnx_notebook_profiler.symbolic.expression import Expr
-from onnx_notebook_profiler.symbolic.value_bytes import numpy_bytes, stored_bytes
+from onnx_notebook_profiler.symbolic.value_bytes import (
+    numpy_bytes,
+    runtime_bytes,
+    stored_bytes,
+)
 from onnx_notebook_profiler.symbolic.value_types import UnknownSize, ValueType
 
 __all__ = ["Measure", "bytes_of_values", "measure_of"]
 
 Measure = Callable[[ValueType], Expr | None]
+_MEASURES: dict[str, Measure] = {
+    "model": stored_bytes,
+    "evaluator": numpy_bytes,
+    "onnxruntime": runtime_bytes,
+}
 Types = Mapping[str, ValueType | UnknownSize]
 
 
 def measure_of(account: str) -> Measure:
-    """How an account counts the bytes of a value: as numpy holds it, or as ONNX stores it."""
-    return functools.cache(numpy_bytes if account == "evaluator" else stored_bytes)
+    """How an account counts the bytes of a value: as numpy or onnxruntime holds it, or as ONNX stores it."""
+    return functools.cache(_MEASURES[account])
 
 
 def bytes_of_values(

@@ -10,7 +10,9 @@ from onnx import TensorProto
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.shapes import ValueType
 
-__all__ = ["numpy_bytes", "stored_bytes"]
+__all__ = ["numpy_bytes", "runtime_bytes", "stored_bytes"]
+
+STRING_BYTES = 32
 
 _SUB_BYTE_BITS_BY_NAME = {
     **dict.fromkeys(("INT4", "UINT4", "FLOAT4E2M1"), 4),
@@ -47,3 +49,10 @@ def numpy_bytes(value: ValueType) -> Expr | None:
     if value.data_type == TensorProto.STRING:
         return Expr.constant(0)
     return value.elements * _numpy_itemsize(value.data_type)
+
+
+def runtime_bytes(value: ValueType) -> Expr | None:
+    """Bytes that onnxruntime asks for: as ONNX stores them; 32 for a string, its object on Linux and Windows."""
+    if value.data_type == TensorProto.STRING:
+        return value.elements * STRING_BYTES
+    return stored_bytes(value)
