@@ -46,8 +46,10 @@ Arithmetic intensity is FLOPs divided by bytes read and written.
 
 Unknown is a value. Where a size is unknown, what depends on it is None, and `reason` says why; `unknown` counts such
 nodes, and the totals are then "at least". log2 has no formula here, so TopK needs a fixed k, and Unique and Fourier
-transforms a fixed length. What runs in the body of If, Loop, Scan or SequenceMap, or in a function of the model, is not
-counted: such nodes are in `unruled`, with whatever has no rule.
+transforms a fixed length. A node that runs others (If, Loop, Scan, SequenceMap, a function of the model) does their
+work as often as they run, and reads and writes once more what it puts together of all the runs; `bodies` has the work
+inside for one run. Where data decides which branch runs, or how often, what depends on it is unknown. `unruled` names
+the operators without a rule.
 
 Other tools count otherwise: some call every element-wise operation a MAC, some leave all but products out.
 """

@@ -59,7 +59,8 @@ from onnx_notebook_profiler.symbolic.unknown import (
     byte_coverage,
     find_unknown,
 )
-from onnx_notebook_profiler.symbolic.work import ModelWork, WorkTotals, count_work
+from onnx_notebook_profiler.symbolic.work import ModelWork, WorkTotals
+from onnx_notebook_profiler.symbolic.work_count import count_work, operator_label
 
 __all__ = ["Account", "ComputeContext"]
 
@@ -322,9 +323,7 @@ class ComputeContext:
     def labels(self) -> tuple[tuple[str, str], ...]:
         """Name and operator of each node."""
         steps = self._plan.steps if self._plan is not None else ()
-        return tuple(
-            (step.node.name, _op_label(step.node.domain, step.node.op_type)) for step in steps
-        )
+        return tuple((step.node.name, operator_label(step.node)) for step in steps)
 
     @property
     def coverage(self) -> Coverage:
@@ -490,8 +489,7 @@ class ComputeContext:
         if self._work is None:
             if self._plan is None:
                 return ModelWork.of((), ())
-            operators = [operator for _, operator in self.labels]
-            self._work = count_work(self._plan, self._types, operators, self.dims)
+            self._work = count_work(self._plan, self._decided, self.dims)
         return self._work
 
     def work_totals(self, sizes: Sizes | None = None, /, **dims: Any) -> WorkTotals:
@@ -533,10 +531,6 @@ class ComputeContext:
             f"ComputeContext({self._model.name!r}, {len(self)} nodes, dims {', '.join(self.dims) or 'none'}, "
             f"sizes of {self.coverage})"
         )
-
-
-def _op_label(domain: str, op_type: str) -> str:
-    return op_type if domain in ("", "ai.onnx") else f"{domain}::{op_type}"
 
 
 def _checked(index: int, count: int) -> int:

@@ -4,38 +4,26 @@ The convention: 1 MAC = 2 FLOPs, and a node's FLOPs include 2 for each of its MA
 :mod:`onnx_notebook_profiler.symbolic.work_rules` and, operator by operator, in docs/work.md. Bytes read are those of
 all distinct inputs, weights included; what picks (Gather, Slice and their like) reads what it takes. Bytes written are
 those of the outputs. A view reads and writes nothing. Bytes are as ONNX stores them, each once: no cache, no
-temporary.
+temporary. A node that runs a body does the work of the body's nodes as often as the body runs, and reads and writes
+once more what it puts together of all the runs.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from onnx import NodeProto, TensorProto
-
-from onnx_notebook_profiler.errors import ExpressionError, ModelError, SizeError
-from onnx_notebook_profiler.plan import GraphPlan, Step
-from onnx_notebook_profiler.plan.views import viewed_inputs
+from onnx_notebook_profiler.errors import SizeError
 from onnx_notebook_profiler.symbolic.evaluation import CompiledForms
 from onnx_notebook_profiler.symbolic.expression import Expr
-from onnx_notebook_profiler.symbolic.shapes import UnknownSize, ValueType
 from onnx_notebook_profiler.symbolic.sizes import Size
-from onnx_notebook_profiler.symbolic.work_rules.priced_node import PricedNode, UnknownWork
-from onnx_notebook_profiler.symbolic.work_rules.registry import (
-    ZERO,
-    Work,
-    find_read_rule,
-    find_rule,
-)
-from onnx_notebook_profiler.symbolic.work_rules.without_rule import BODY, NO_RULE, WITHOUT_RULE
+from onnx_notebook_profiler.symbolic.work_rules.registry import ZERO
 
-__all__ = ["ModelWork", "NodeWork", "WorkSum", "WorkTotals", "count_work"]
+__all__ = ["QUANTITIES", "ModelWork", "NodeWork", "WorkSum", "WorkTotals"]
 
-_T = TypeVar("_T")
-_QUANTITIES = ("macs", "flops", "read", "written")
+QUANTITIES = ("macs", "flops", "read", "written")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,11 +43,13 @@ class NodeWork:
     """Why something is unknown; empty where nothing is."""
     is_ruled: bool = True
     """False where no rule counts the operator."""
+    bodies: Mapping[str, ModelWork] = dataclasses.field(default_factory=dict)
+    """Branches, loop bodies, the function that the node calls: the work of their nodes in one run."""
 
     @property
     def is_unknown(self) -> bool:
         """Whether any of the four is unknown."""
-        return any(getattr(self, name) is None for name in _QUANTITIES)
+        return any(getattr(self, name) is None for name in QUANTITIES)
 
     def intensity(self, sizes: Mapping[str, int] | None = None, /, **dims: int) -> float | None:
         """FLOPs for each byte read or written, at these sizes; None where either is unknown, or no byte moves.
@@ -119,8 +109,15 @@ class ModelWork(tuple[NodeWork, ...]):  # noqa: SLOT001 - it keeps what its tota
 
     @property
     def unruled(self) -> tuple[str, ...]:
-        """Operators that no rule counts, sorted."""
-        return tuple(sorted({node.op for node in self if not node.is_ruled}))
+        """Operators that no rule counts, those inside others included, sorted."""
+        return tuple(sorted(set(self._unruled())))
+
+    def _unruled(self) -> Iterator[str]:
+        for node in self:
+            if not node.is_ruled:
+                yield node.op
+            for body in node.bodies.values():
+                yield from body.unruled
 
     def __repr__(self) -> str:
         unknown = sum(node.is_unknown for node in self)
@@ -128,7 +125,7 @@ class ModelWork(tuple[NodeWork, ...]):  # noqa: SLOT001 - it keeps what its tota
 
     @functools.cached_property
     def _forms(self) -> CompiledForms:
-        forms = [getattr(node, name) for node in self for name in _QUANTITIES]
+        forms = [getattr(node, name) for node in self for name in QUANTITIES]
         return CompiledForms([ZERO if form is None else form for form in forms], self.dims)
 
     def totals(self, sizes: Mapping[str, Size]) -> WorkTotals:
@@ -140,7 +137,7 @@ class ModelWork(tuple[NodeWork, ...]):  # noqa: SLOT001 - it keeps what its tota
         values = self._forms(sizes)
         if values.ndim != 1:
             raise SizeError("work_totals takes one size for each dimension, got an array of sizes")
-        rows = values.reshape(-1, len(_QUANTITIES)).tolist()
+        rows = values.reshape(-1, len(QUANTITIES)).tolist()
         kinds: dict[str, list[int]] = {}
         for index, node in enumerate(self):
             kinds.setdefault(node.op, []).append(index)
@@ -151,7 +148,7 @@ class ModelWork(tuple[NodeWork, ...]):  # noqa: SLOT001 - it keeps what its tota
 
     def _sum(self, indices: Sequence[int], rows: Sequence[Sequence[int]]) -> WorkSum:
         macs, flops, read, written = (
-            sum(rows[index][place] for index in indices) for place in range(len(_QUANTITIES))
+            sum(rows[index][place] for index in indices) for place in range(len(QUANTITIES))
         )
         unknown = sum(self[index].is_unknown for index in indices)
         return WorkSum(len(indices), macs, flops, read, written, unknown)
@@ -159,99 +156,3 @@ class ModelWork(tuple[NodeWork, ...]):  # noqa: SLOT001 - it keeps what its tota
 
 def _fields(one: WorkSum) -> dict[str, Any]:
     return {field.name: getattr(one, field.name) for field in dataclasses.fields(WorkSum)}
-
-
-def count_work(
-    plan: GraphPlan,
-    types: Mapping[str, ValueType | UnknownSize],
-    labels: Sequence[str],
-    dims: Sequence[str],
-) -> ModelWork:
-    """The work of each node of *plan*; *labels* are what its operators are called."""
-    constant = _constants(plan)
-    return ModelWork.of(
-        (
-            _node_work(step, label, plan.opsets, types, constant)
-            for step, label in zip(plan.steps, labels, strict=True)
-        ),
-        dims,
-    )
-
-
-def _constants(plan: GraphPlan) -> Callable[[str], TensorProto | None]:
-    """The tensor that a name holds: an initializer, or the value of a Constant."""
-    made = {
-        step.node.output[0]: attribute.t
-        for step in plan.steps
-        if step.node.op_type == "Constant" and step.node.domain in ("", "ai.onnx")
-        for attribute in step.node.attribute
-        if attribute.name == "value"
-    }
-
-    def constant(name: str) -> TensorProto | None:
-        weight = plan.initializers.get(name, made.get(name))
-        return weight if isinstance(weight, TensorProto) else None
-
-    return constant
-
-
-def _node_work(
-    step: Step,
-    label: str,
-    opsets: Mapping[str, int],
-    types: Mapping[str, ValueType | UnknownSize],
-    constant: Callable[[str], TensorProto | None],
-) -> NodeWork:
-    if step.bodies:
-        return NodeWork(step.index, label, None, None, None, None, BODY, is_ruled=False)
-    key = _key(step.node)
-    opset = opsets.get(key[0], 1)
-    views = viewed_inputs(step.node, opset, constant)
-    is_view = bool(views) and views[0] >= 0
-    node = PricedNode(step.node, opset, types, constant, is_view=is_view)
-    reasons: list[str] = []
-    find = find_rule(*key)
-    if find is None:
-        work = None
-        reasons.append(WITHOUT_RULE.get(key, NO_RULE))
-    else:
-        work = _tried(lambda: find(node), reasons)
-    if work is not None and (work.macs is None or work.flops is None):
-        reasons.append("the data decides it")
-    work = work or Work(None, None)
-    read = _tried(lambda: _read(node, key), reasons)
-    written = _tried(lambda: _written(node, views), reasons)
-    reason = "; ".join(dict.fromkeys(reasons))
-    return NodeWork(
-        step.index, label, work.macs, work.flops, read, written, reason, is_ruled=find is not None
-    )
-
-
-def _key(node: NodeProto) -> tuple[str, str]:
-    return "" if node.domain == "ai.onnx" else node.domain, node.op_type
-
-
-def _tried(count: Callable[[], _T], reasons: list[str]) -> _T | None:
-    """What *count* gives; None where it is unknown, with the reason added to *reasons*."""
-    try:
-        return count()
-    except (UnknownWork, ExpressionError, ModelError) as error:
-        reasons.append(str(error))
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        reasons.append("its shapes or attributes are not what its operator expects")
-    return None
-
-
-def _read(node: PricedNode, key: tuple[str, str]) -> Expr:
-    """Bytes that a node reads."""
-    if node.is_view:
-        return ZERO
-    special = find_read_rule(*key)
-    return special(node) if special is not None else node.bytes_of(node.node.input)
-
-
-def _written(node: PricedNode, views: Sequence[int]) -> Expr:
-    """Bytes of the outputs that are no views."""
-    return node.bytes_of(
-        name for name, view in zip(node.node.output, views, strict=True) if view < 0
-    )

@@ -13,9 +13,12 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx_notebook_profiler import ComputeContext
 from onnx_notebook_profiler.model import load_model
 from onnx_notebook_profiler.plan import build_plan
+from onnx_notebook_profiler.symbolic.data_sizes import Decided
 from onnx_notebook_profiler.symbolic.expression import Expr
 from onnx_notebook_profiler.symbolic.shapes import UnknownSize, ValueType
-from onnx_notebook_profiler.symbolic.work import ModelWork, NodeWork, count_work
+from onnx_notebook_profiler.symbolic.value_types import Inferred
+from onnx_notebook_profiler.symbolic.work import ModelWork, NodeWork
+from onnx_notebook_profiler.symbolic.work_count import count_work
 
 Case = tuple[str, list[Any], list[str], dict[str, Any], int | None, int | None]
 """Operator, inputs and outputs as :func:`one_node` takes them, attributes and options; MACs and FLOPs."""
@@ -98,7 +101,9 @@ def declared_work(proto: ModelProto) -> ModelWork:
         kind = one.type.tensor_type
         sizes = (Expr.constant(dim.dim_value) for dim in kind.shape.dim)
         types[one.name] = ValueType(kind.elem_type, tuple(sizes))
-    return count_work(build_plan(model), types, [node.op_type for node in graph.node], ())
+    return count_work(
+        build_plan(model), Decided(Inferred(types, {}, {}), types, {}, frozenset()), ()
+    )
 
 
 def numbers(work: NodeWork, sizes: Mapping[str, int] | None = None) -> tuple[int | None, ...]:

@@ -88,7 +88,7 @@ def activation_flops(name: str) -> int:
     if not name:
         return 0
     if name.lower() not in _BY_LOWER_NAME:
-        raise UnknownWork(f"no cost is known for the activation {shorten(name)!r}")
+        raise UnknownWork(f"no cost is known for the activation {shorten(name)}")
     return _BY_LOWER_NAME[name.lower()]
 
 

@@ -33,11 +33,11 @@ def _read(node: PricedNode) -> tuple[list[_Labels], set[str], dict[str, Expr]]:
     sizes: dict[str, Expr] = {}
     for term, shape in zip(terms, shapes, strict=False):
         if len(term) != len(shape):
-            raise UnknownWork(f"the equation {shorten(text)!r} does not fit the inputs")
+            raise UnknownWork(f"the equation {shorten(text)} does not fit the inputs")
         for label, size in zip(term, shape, strict=True):
             sizes[label] = broadcast(sizes[label], size) if label in sizes else size
     if len(written) != len(shapes):
-        raise UnknownWork(f"the equation {shorten(text)!r} does not fit the inputs")
+        raise UnknownWork(f"the equation {shorten(text)} does not fit the inputs")
     every = [label for term in terms for label in term]
     if arrow:
         result = set(right.replace("...", ""))

@@ -126,4 +126,4 @@ class PricedNode:
 
 def _no_size(name: str, kind: ValueType | UnknownSize | None) -> str:
     reason = kind.reason if isinstance(kind, UnknownSize) else "its element type has no fixed width"
-    return f"size of {shorten(name)!r}: {reason}"
+    return f"size of {shorten(name)}: {reason}"

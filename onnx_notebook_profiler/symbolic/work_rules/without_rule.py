@@ -7,17 +7,18 @@ from typing import Final
 
 from onnx_notebook_profiler.symbolic.work_rules.registry import MS
 
-__all__ = ["BODY", "NO_RULE", "WITHOUT_RULE"]
+__all__ = ["NO_RULE", "NO_SHAPES", "ONE_OF_TWO", "TRIPS", "WITHOUT_RULE"]
 
 NO_RULE: Final = "no rule counts its operator"
-BODY: Final = "what runs in its body is not counted"
+NO_SHAPES: Final = "the shapes inside its body are not known"
+ONE_OF_TWO: Final = "the data decides which branch runs"
+TRIPS: Final = "the data decides how often its body runs"
 _TEXT: Final = "it works on texts, where no arithmetic is counted"
 _DATA: Final = "the data decides how much it compares"
 _MAP: Final = "it works on maps, whose size is not known"
 _HASH: Final = "it mixes bits, where no arithmetic is counted"
 
 WITHOUT_RULE: Final[Mapping[tuple[str, str], str]] = {
-    **dict.fromkeys([("", name) for name in ("If", "Loop", "Scan", "SequenceMap")], BODY),
     **dict.fromkeys(
         [("", name) for name in ("RegexFullMatch", "StringConcat", "StringNormalizer")], _TEXT
     ),
