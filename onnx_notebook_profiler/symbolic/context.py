@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -143,7 +144,8 @@ class ComputeContext:
         self._made: list[Expr] = []
         self.inside: tuple[Moment, ...] = ()
         """The nodes of branches, loop bodies and functions: what is alive while each of them runs."""
-        self._prepare()
+        for made_on_demand in ("_evaluator", "_io_evaluator", "peak"):
+            self.__dict__.pop(made_on_demand, None)
         self._missing: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.unplanned: tuple[Unplanned, ...] = ()
         """account="onnxruntime": nodes at which that runtime's plan is not known, and why."""
@@ -250,17 +252,21 @@ class ComputeContext:
                 account.already_io + sum_charges(one for one in account.fresh if one.is_io)
             )
         self._missing = missing
-        self._prepare()
 
-    def _prepare(self) -> None:
-        """Make the totals ready to be evaluated."""
-        names = self._input_dims.names
-        self._evaluator = CompiledForms(self._totals, names)
-        self._io_evaluator = CompiledForms(self._io_totals, names)
-        places, entries = self._entries()
-        forms = CompiledForms(entries, names) if self.inside else self._evaluator
-        self.peak = Peak(entries, forms, places=places)
+    @functools.cached_property
+    def _evaluator(self) -> CompiledForms:
+        return CompiledForms(self._totals, self._input_dims.names)
+
+    @functools.cached_property
+    def _io_evaluator(self) -> CompiledForms:
+        return CompiledForms(self._io_totals, self._input_dims.names)
+
+    @functools.cached_property
+    def peak(self) -> Peak:
         """The most that is alive at any node, those inside other nodes included."""
+        places, entries = self._entries()
+        forms = CompiledForms(entries, self._input_dims.names) if self.inside else self._evaluator
+        return Peak(entries, forms, places=places)
 
     def _entries(self) -> tuple[list[Place], list[Expr]]:
         """Every node with its total, those inside a node before it."""

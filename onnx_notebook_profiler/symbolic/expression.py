@@ -60,7 +60,18 @@ class Expr:
     Raises ExpressionError where a result has no value anywhere or would be absurdly large.
     """
 
-    __slots__ = ("_hash", "_measure", "_nested", "_nonnegative", "_symbols", "flags", "terms")
+    __slots__ = (
+        "_hash",
+        "_measure",
+        "_nested",
+        "_nonnegative",
+        "_symbols",
+        "flags",
+        "number",
+        "terms",
+    )
+    number: int | None
+    """What the expression is where it is a number, else None."""
     terms: Terms
     """Coefficient of each monomial, read-only."""
     flags: int
@@ -73,8 +84,11 @@ class Expr:
 
     def __init__(self, terms: Terms, flags: int | None = None) -> None:
         """Wrap terms that are in normal form; use `symbol` and `constant` to start from."""
-        _assign(self, "terms", MappingProxyType(dict(terms)))
+        own = MappingProxyType(dict(terms))
+        _assign(self, "terms", own)
         _assign(self, "flags", rules.flags_of(terms) if flags is None else flags)
+        is_number = not own or (len(own) == 1 and ONE in own)
+        _assign(self, "number", own.get(ONE, 0) if is_number else None)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"an Expr is immutable: cannot set {name!r}")
@@ -102,7 +116,7 @@ class Expr:
     @staticmethod
     def constant(value: int) -> Expr:
         """Return the number `value`."""
-        return Expr({ONE: int(value)} if value else {}, 0)
+        return _constant(int(value))
 
     @staticmethod
     def sum(parts: Iterable[Expr | int]) -> Expr:
@@ -123,14 +137,14 @@ class Expr:
     @property
     def is_constant(self) -> bool:
         """Whether the expression is a number."""
-        return not self.terms or (len(self.terms) == 1 and ONE in self.terms)
+        return self.number is not None
 
     @property
     def value(self) -> int:
         """The number that the expression is; raises ExpressionError where it is none."""
-        if not self.is_constant:
+        if self.number is None:
             raise ExpressionError(f"{self} is not a number: it depends on {sorted(self.symbols)}")
-        return self.terms.get(ONE, 0)
+        return self.number
 
     @property
     def symbols(self) -> frozenset[str]:
@@ -182,8 +196,8 @@ class Expr:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, int):
-            return self.is_constant and self.value == other
-        return isinstance(other, Expr) and self.terms == other.terms
+            return self.number == other
+        return self is other or (isinstance(other, Expr) and self.terms == other.terms)
 
     def __hash__(self) -> int:
         if not hasattr(self, "_hash"):
@@ -195,7 +209,10 @@ class Expr:
         return Expr, (dict(self.terms),)
 
     def __add__(self, other: Expr | int) -> Expr:
-        return Expr.sum((self, other))
+        right = as_expr(other)
+        if right.number is not None and (self.number is not None or not right.number):
+            return self if not right.number else _constant(right.number + (self.number or 0))
+        return Expr.sum((self, right))
 
     __radd__ = __add__
 
@@ -203,13 +220,15 @@ class Expr:
         return self * -1
 
     def __sub__(self, other: Expr | int) -> Expr:
-        return Expr.sum((self, -as_expr(other)))
+        return self + -as_expr(other)
 
     def __rsub__(self, other: int) -> Expr:
         return as_expr(other) - self
 
     def __mul__(self, other: Expr | int) -> Expr:
         right = as_expr(other)
+        if right.number == 1 or self.number == 1:
+            return self if right.number == 1 else right
         if len(self.terms) * len(right.terms) > 64:
             self._check_product(right)
         return Expr.from_terms(multiply_terms(self.terms, right.terms), self.flags | right.flags)
@@ -253,6 +272,11 @@ class Expr:
         if self.symbols.isdisjoint(values):
             return self
         return _substitute(self, values, {})
+
+
+@lru_cache(maxsize=4096)
+def _constant(value: int) -> Expr:
+    return Expr({ONE: value} if value else {}, 0)
 
 
 @lru_cache(maxsize=4096)

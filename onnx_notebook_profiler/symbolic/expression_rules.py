@@ -166,6 +166,9 @@ def modulo(num: Expr, den: Expr) -> Expr:
 
 def extremum(op: Op, args: Sequence[Expr]) -> Expr:
     """Return the maximum or minimum: flat, sorted, without arguments that another one beats."""
+    numbers = [arg.number for arg in args if arg.number is not None]
+    if numbers and len(numbers) == len(args):
+        return args[0].constant(max(numbers) if op is Op.MAX else min(numbers))
     best: dict[frozenset[tuple[Monomial, int]], int] = {}
     forms: dict[frozenset[tuple[Monomial, int]], Expr] = {}
     for arg in _flattened(op, args):

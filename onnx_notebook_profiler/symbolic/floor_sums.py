@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from onnx_notebook_profiler.symbolic.atoms import Operation
 from onnx_notebook_profiler.symbolic.operations import Op
 from onnx_notebook_profiler.symbolic.polynomial import (
     ONE,
@@ -69,18 +71,27 @@ def _groups(expr: Expr) -> list[_Floors]:
     groups: dict[tuple[Monomial, int, Expr], _Floors] = {}
     for monomial in expr.terms:
         for atom, _ in monomial:
-            if atom.op is not Op.FLOOR or not atom.args[1].is_constant:
+            family = _family(atom) if isinstance(atom, Operation) else None
+            if family is None:
                 continue
-            num, divisor = atom.args[0], atom.args[1].value
-            if divisor > _MAX_DIVISOR:
-                continue
+            divisor, base, k = family
             cofactor = divide_monomials(monomial, ((atom, 1),))
             assert cofactor is not None
-            k = num.terms.get(ONE, 0)
-            base = num - k if k else num
             fresh = _Floors(cofactor, divisor, base, {})
             groups.setdefault((cofactor, divisor, base), fresh).monomials[k] = monomial
     return [g for g in groups.values() if 2 * len(g.monomials) >= g.divisor]
+
+
+@lru_cache(maxsize=4096)
+def _family(atom: Operation) -> tuple[int, Expr, int] | None:
+    """Divisor d, base and k of (base+k)//d; None for another operation, or a divisor of many sizes."""
+    if atom.op is not Op.FLOOR or not atom.args[1].is_constant:
+        return None
+    num, divisor = atom.args[0], atom.args[1].value
+    if divisor > _MAX_DIVISOR:
+        return None
+    k = num.terms.get(ONE, 0)
+    return divisor, num - k, k
 
 
 def _helps(terms: dict[Monomial, int], group: _Floors, present: dict[int, int], shift: int) -> bool:
