@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onnx_notebook_profiler.allocators import SimpleRawBufferAllocator
+    from onnx_notebook_profiler.allocators import BFCArena, SimpleRawBufferAllocator
     from onnx_notebook_profiler.errors import (
         AllocationError,
         ExpressionError,
@@ -59,6 +59,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     # running
+    "BFCArena",
     "ReferenceEvaluator",
     "SimpleRawBufferAllocator",
     "SupportedOperator",
@@ -103,7 +104,7 @@ __all__ = [
 _HOMES = {
     "evaluator.reference": ("ReferenceEvaluator",),
     "evaluator.supported": ("SupportedOperator", "supported_operators"),
-    "allocators": ("SimpleRawBufferAllocator",),
+    "allocators": ("BFCArena", "SimpleRawBufferAllocator"),
     "events": ("EventLog", "RuntimeEvent", "RuntimeEventAction"),
     "symbolic.context": ("ComputeContext",),
     "symbolic.node_texts": tuple(name for name in __all__ if name.startswith("NODE_")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "AllocationError",
+    "ArenaLimitError",
     "ExpressionError",
     "FeedError",
     "InvalidFreeError",
@@ -43,6 +44,29 @@ class KernelError(ProfilerError, RuntimeError):
 
 class AllocationError(ProfilerError, MemoryError):
     """An allocator refused a request; the message names node, value and figures."""
+
+
+class ArenaLimitError(AllocationError):
+    """An arena refused a request: no free chunk fits, and its limit forbids another region."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        nbytes: int,
+        rounded: int,
+        available: int,
+        regions: tuple[object, ...],
+    ) -> None:
+        super().__init__(message)
+        self.nbytes = nbytes
+        """Bytes that were asked for."""
+        self.rounded = rounded
+        """The same, rounded up to the arena's unit."""
+        self.available = available
+        """Bytes that a new region could have."""
+        self.regions = regions
+        """What the arena looked like then, as :meth:`~onnx_notebook_profiler.BFCArena.regions` gives it."""
 
 
 class InvalidFreeError(ProfilerError, ValueError):

@@ -11,7 +11,14 @@ from onnx import TensorProto
 
 from onnx_notebook_profiler.events import RuntimeEventAction
 from onnx_notebook_profiler.events.event import INITIALIZER_NODE, NO_NODE
-from onnx_notebook_profiler.ort.pattern import NO_PATTERN, MemoryPattern, lay_out, rounded
+from onnx_notebook_profiler.ort.pattern import (
+    NO_PATTERN,
+    MemoryPattern,
+    lay_out,
+    lay_out_in_order,
+    planned_values,
+    rounded,
+)
 from onnx_notebook_profiler.plan.ort_allocation import AllocationPlan
 from onnx_notebook_profiler.plan.ort_types import element_bits
 
@@ -21,11 +28,13 @@ __all__ = [
     "PlannedEvent",
     "RunEvents",
     "Scratch",
+    "pattern_of",
     "place_events",
     "request_bytes",
     "reserved_events",
     "run_events",
     "runs_events",
+    "under_pattern",
 ]
 
 EventRule = Literal["output", "own", "scratch", "pattern", "reserved"]
@@ -49,6 +58,8 @@ class PlannedEvent:
     """Bytes asked for."""
     number: int
     """Which buffer of its run: that of the request, counted from 0. A free has the number of its request."""
+    fits_pattern: bool = False
+    """Whether a memory pattern has a place for it: the own buffer of a tensor, but for one of strings."""
     chunk: Any = None
     """What an arena handed out; None while no arena has seen the event."""
     padding: int | None = None
@@ -94,11 +105,13 @@ class _Stream:
         self.count = 0
         self.live: dict[str, PlannedEvent] = {}
 
-    def allocate(self, value: str, node: int, rule: EventRule, nbytes: int) -> PlannedEvent | None:
+    def allocate(
+        self, value: str, node: int, rule: EventRule, nbytes: int, *, fits_pattern: bool = False
+    ) -> PlannedEvent | None:
         """A request; none for 0 bytes, for which the runtime asks nobody."""
         if nbytes == 0:
             return None
-        event = PlannedEvent(_ALLOCATE, value, node, rule, nbytes, self.count)
+        event = PlannedEvent(_ALLOCATE, value, node, rule, nbytes, self.count, fits_pattern)
         self.count += 1
         self.events.append(event)
         if value:
@@ -127,11 +140,11 @@ def run_events(
         scratch: What the kernel of a node asks for beyond its outputs, by node.
     """
     stream = _Stream()
+    planned = frozenset(planned_values(plan))
     made: dict[int, list[str]] = {}
     for value, placement in plan.placements.items():
         if placement.is_allocated:
             made.setdefault(placement.node, []).append(value)
-    block = stream.allocate("", NO_NODE, "pattern", pattern.peak)
     for node in plan.order.nodes:
         requests = (scratch or {}).get(node, ())
         early, late = (
@@ -139,20 +152,57 @@ def run_events(
         )
         held = [stream.allocate("", node, "scratch", one.nbytes) for one in early]
         for value in made.get(node, ()):
-            if plan.placements[value].rule == "output":
-                stream.allocate(value, node, "output", nbytes[value])
-            elif not pattern.holds(value, nbytes[value]):
-                stream.allocate(value, node, "own", nbytes[value])
+            rule: EventRule = "output" if plan.placements[value].rule == "output" else "own"
+            stream.allocate(value, node, rule, nbytes[value], fits_pattern=value in planned)
         for one in late:
             stream.free(stream.allocate("", node, "scratch", one.nbytes), node)
         for event in held:
             stream.free(event, node)
         for value in plan.releases.get(node, ()):
             stream.free(stream.live.get(value), node)
-    stream.free(block, NO_NODE)
     for value in (*plan.at_end, *plan.outputs):
         stream.free(stream.live.get(value), NO_NODE)
-    return RunEvents(tuple(stream.events), pattern, lay_out(plan, nbytes))
+    events = under_pattern(stream.events, pattern)
+    return RunEvents(events, pattern, lay_out(plan, nbytes))
+
+
+def under_pattern(
+    events: Iterable[PlannedEvent], pattern: MemoryPattern
+) -> tuple[PlannedEvent, ...]:
+    """A run with the block of *pattern* in place of the requests that find their place in it.
+
+    Args:
+        events: The run as it is without a pattern.
+    """
+    asked = list(events)
+    if not pattern.peak:
+        return tuple(asked)
+    block = PlannedEvent(_ALLOCATE, "", NO_NODE, "pattern", pattern.peak, 0)
+    numbers: dict[int, int] = {}
+    found = [block]
+    is_held = True
+    for event in asked:
+        if event.action is _ALLOCATE:
+            if event.fits_pattern and pattern.holds(event.value, event.nbytes):
+                continue
+            numbers[event.number] = len(numbers) + 1
+        elif event.node == NO_NODE and is_held:
+            found.append(dataclasses.replace(block, action=_FREE))
+            is_held = False
+        if event.number in numbers:
+            found.append(dataclasses.replace(event, number=numbers[event.number]))
+    if is_held:
+        found.append(dataclasses.replace(block, action=_FREE))
+    return tuple(found)
+
+
+def pattern_of(events: Iterable[PlannedEvent]) -> MemoryPattern:
+    """The pattern that a run without a block leaves to later runs, by its events alone."""
+    return lay_out_in_order(
+        (event.value, event.nbytes if event.action is _ALLOCATE else None)
+        for event in events
+        if event.fits_pattern and not (event.action is _FREE and event.node == NO_NODE)
+    )
 
 
 def runs_events(

@@ -18,8 +18,10 @@ __all__ = [
     "Block",
     "MemoryPattern",
     "lay_out",
+    "lay_out_in_order",
     "pattern_applies",
     "pattern_key",
+    "planned_values",
     "rounded",
 ]
 
@@ -82,19 +84,38 @@ def lay_out(plan: AllocationPlan, nbytes: Mapping[str, int]) -> MemoryPattern:
     Args:
         nbytes: Bytes of each value that gets a buffer of its own.
     """
+    return lay_out_in_order(_lives(plan, nbytes))
+
+
+def lay_out_in_order(lives: Iterable[tuple[str, int | None]]) -> MemoryPattern:
+    """The pattern of values that come and go in this order.
+
+    Args:
+        lives: A value and its bytes where it comes, a value and None where it goes.
+    """
     space = _Space()
     blocks: dict[str, Block] = {}
+    for value, nbytes in lives:
+        if nbytes is None:
+            space.give_back(blocks[value])
+        else:
+            size = rounded(nbytes)
+            blocks[value] = Block(space.take(size), size)
+    return MemoryPattern(blocks, space.peak)
+
+
+def _lives(plan: AllocationPlan, nbytes: Mapping[str, int]) -> Iterator[tuple[str, int | None]]:
     made: dict[int, list[str]] = {}
     for value in planned_values(plan):
         made.setdefault(plan.placements[value].node, []).append(value)
+    placed: set[str] = set()
     for node in plan.order.nodes:
         for value in made.get(node, ()):
-            size = rounded(nbytes[value])
-            blocks[value] = Block(space.take(size), size)
+            placed.add(value)
+            yield value, nbytes[value]
         for value in plan.releases.get(node, ()):
-            if value in blocks:
-                space.give_back(blocks[value])
-    return MemoryPattern(blocks, space.peak)
+            if value in placed:
+                yield value, None
 
 
 def planned_values(plan: AllocationPlan) -> Iterator[str]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from onnx_notebook_profiler.render.bars import bars_img, bars_svg
 from onnx_notebook_profiler.render.clean import escape, printable, shorten
 from onnx_notebook_profiler.render.figure import chart_figure
 from onnx_notebook_profiler.render.html import to_html
 from onnx_notebook_profiler.render.sections import (
     Align,
+    Bar,
+    Bars,
     Chart,
     Column,
     Document,
     Kind,
     Section,
+    Segment,
     Series,
     Table,
 )
@@ -26,13 +30,18 @@ from onnx_notebook_profiler.render.units import (
 
 __all__ = [
     "Align",
+    "Bar",
+    "Bars",
     "Chart",
     "Column",
     "Document",
     "Kind",
     "Section",
+    "Segment",
     "Series",
     "Table",
+    "bars_img",
+    "bars_svg",
     "chart_figure",
     "chart_img",
     "chart_svg",

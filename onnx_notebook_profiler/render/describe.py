@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_notebook_profiler.render.clean import printable, shorten
-from onnx_notebook_profiler.render.sections import Chart, Series
+from onnx_notebook_profiler.render.sections import Bar, Bars, Chart, Series
 from onnx_notebook_profiler.render.units import format_bytes, format_int
 
 LABEL_LIMIT = 60
@@ -49,7 +49,27 @@ def describe_chart(chart: Chart) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def alt_text(chart: Chart) -> str:
+def describe_bar(bar: Bar) -> str:
+    """A bar in words: its total, and the bytes of each kind where there are several."""
+    sums: dict[str, int] = {}
+    for segment in bar.segments:
+        sums[segment.kind] = sums.get(segment.kind, 0) + segment.nbytes
+    parts = [f"{format_bytes(nbytes)} {kind}" for kind, nbytes in sums.items() if nbytes]
+    text = f"{shorten(bar.label, LABEL_LIMIT)}: "
+    text += parts[0] if len(parts) == 1 else format_bytes(bar.nbytes)
+    if len(parts) > 1:
+        text += f" ({', '.join(parts)})"
+    return f"{text}; {shorten(bar.note, 120)}" if bar.note else text
+
+
+def describe_bars(bars: Bars) -> tuple[str, ...]:
+    """Each bar in words, then the note."""
+    lines = [describe_bar(bar) for bar in bars.bars]
+    return (*lines, shorten(bars.note, 300)) if bars.note else tuple(lines)
+
+
+def alt_text(picture: Chart | Bars) -> str:
     """One sentence for readers who do not see the picture."""
-    title = shorten(chart.title, LABEL_LIMIT)
-    return printable(f"Chart: {title}. {'. '.join(describe_chart(chart))}.")
+    title = shorten(picture.title, LABEL_LIMIT)
+    words = describe_bars(picture) if isinstance(picture, Bars) else describe_chart(picture)
+    return printable(f"Chart: {title}. {'. '.join(words)}.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from onnx_notebook_profiler.render.bars import bars_img
 from onnx_notebook_profiler.render.cells import (
     HEADING_LIMIT,
     PARAGRAPH_LIMIT,
@@ -18,9 +19,10 @@ from onnx_notebook_profiler.render.cells import (
     more_text,
 )
 from onnx_notebook_profiler.render.clean import TITLE_LIMIT, escape, shorten
-from onnx_notebook_profiler.render.describe import describe_chart
+from onnx_notebook_profiler.render.describe import describe_bars, describe_chart
 from onnx_notebook_profiler.render.palette import SERIES_COLORS
 from onnx_notebook_profiler.render.sections import (
+    Bars,
     Block,
     Chart,
     Column,
@@ -100,16 +102,18 @@ def _block(block: Block, title: str) -> Iterator[str]:
     if isinstance(block, Table):
         yield from _table(block, title)
     elif isinstance(block, Chart):
-        yield from _chart(block)
+        yield from _picture(block.title, chart_img(block), describe_chart(block))
+    elif isinstance(block, Bars):
+        yield from _picture(block.title, bars_img(block), describe_bars(block))
     else:
         yield _paragraph(block, "onp-text", "margin:8px 0 6px")
 
 
-def _chart(chart: Chart) -> Iterator[str]:
+def _picture(title: str, image: str, words: tuple[str, ...]) -> Iterator[str]:
     yield '<div class="onp-chart">'
-    yield _paragraph(chart.title, "onp-chart-title", "margin:0;font-weight:600")
-    yield chart_img(chart)
-    statements = "".join(f"<li>{escape(line)}</li>" for line in describe_chart(chart))
+    yield _paragraph(title, "onp-chart-title", "margin:0;font-weight:600")
+    yield image
+    statements = "".join(f"<li>{escape(line)}</li>" for line in words)
     yield (
         '<details class="onp-chart-text" style="font-size:0.92em;opacity:0.85;margin:2px 0 6px">'
         '<summary style="cursor:pointer">The chart in words</summary>'

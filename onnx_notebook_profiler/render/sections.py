@@ -105,7 +105,64 @@ class Chart:
         return self.series[0].values[self.peak] if self.peak >= 0 and self.series else None
 
 
-Block = str | Table | Chart
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a bar: bytes of one kind, and words for a closer look."""
+
+    kind: str
+    nbytes: int
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        if self.nbytes < 0:
+            raise ValueError(f"bytes cannot be negative; segment {self.kind!r} has {self.nbytes}")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A row of segments, from left to right."""
+
+    label: str
+    segments: tuple[Segment, ...]
+    note: str = ""
+    """Behind the total; empty for nothing."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.nbytes for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars of bytes below one another, on one scale.
+
+    `kinds` are the kinds of segments in the order of the legend: solid ones first. Those in `hollow` are drawn as an
+    outline: bytes that nobody uses, or that nobody got.
+    """
+
+    title: str
+    kinds: tuple[str, ...]
+    bars: tuple[Bar, ...]
+    hollow: frozenset[str] = frozenset()
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for bar in self.bars:
+            for segment in bar.segments:
+                if segment.kind not in self.kinds:
+                    raise ValueError(
+                        f"the segment of kind {segment.kind!r} in {bar.label!r} is none of {self.kinds}"
+                    )
+
+    @property
+    def shown_kinds(self) -> tuple[str, ...]:
+        """The kinds that some bar has."""
+        found = {segment.kind for bar in self.bars for segment in bar.segments if segment.nbytes}
+        return tuple(kind for kind in self.kinds if kind in found)
+
+
+Block = str | Table | Chart | Bars
 
 
 @dataclass(frozen=True, slots=True)

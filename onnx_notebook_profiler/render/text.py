@@ -13,10 +13,12 @@ from onnx_notebook_profiler.render.cells import (
     more_text,
 )
 from onnx_notebook_profiler.render.clean import display_width, shorten
-from onnx_notebook_profiler.render.describe import describe_chart
+from onnx_notebook_profiler.render.describe import describe_bars, describe_chart
 from onnx_notebook_profiler.render.scale import bucket_count, decimate, highest
 from onnx_notebook_profiler.render.sections import (
     Align,
+    Bar,
+    Bars,
     Block,
     Chart,
     Document,
@@ -31,6 +33,7 @@ FOLDED_ROWS = 10
 """Rows of a table in a folded section."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _UNKNOWN_BLOCK = "·"
+_MARKS = "█▒░?"
 
 
 def to_text(document: Document, *, times: bool = False) -> str:
@@ -74,6 +77,8 @@ def _block(block: Block) -> Iterator[str]:
         yield from _table(block)
     elif isinstance(block, Chart):
         yield from _chart(block)
+    elif isinstance(block, Bars):
+        yield from _bars(block)
     else:
         yield from _paragraph(block)
 
@@ -119,6 +124,34 @@ def _chart(chart: Chart) -> Iterator[str]:
         yield f"  {_spark_legend(count, top)}"
     for line in describe_chart(chart):
         yield f"  {line}"
+
+
+def _bars(bars: Bars) -> Iterator[str]:
+    yield shorten(bars.title, HEADING_LIMIT)
+    greatest = max((bar.nbytes for bar in bars.bars), default=0)
+    if greatest:
+        for bar in bars.bars:
+            yield f"  {_bar(bars, bar, greatest)}"
+        marks = (
+            f"{_MARKS[bars.kinds.index(kind) % len(_MARKS)]} {kind}" for kind in bars.shown_kinds
+        )
+        yield f"  {', '.join(marks)}; full width is {format_bytes(greatest)}"
+    for line in describe_bars(bars):
+        yield f"  {line}"
+
+
+def _bar(bars: Bars, bar: Bar, greatest: int) -> str:
+    """Segments as characters; one that is there has at least one, as far as there is room."""
+    text = ""
+    at = 0
+    for segment in bar.segments:
+        at += segment.nbytes
+        end = round(SPARK_WIDTH * at / greatest)
+        if segment.nbytes and end <= len(text):
+            end = len(text) + 1
+        mark = _MARKS[bars.kinds.index(segment.kind) % len(_MARKS)]
+        text += mark * (min(end, SPARK_WIDTH) - len(text))
+    return text
 
 
 def _spark_legend(count: int, top: int) -> str:

@@ -1,0 +1,140 @@
+"""Which `max_mem` a session needs: every limit under which its runs go through, not one bisected number.
+
+A larger limit can fail where a smaller one works, since a larger region may be split otherwise or be taken whole by the
+pattern's block. So the limits are gone through from below: the arena says up to which larger limit all of its answers
+stay the same, and the next one is tried. Nothing is sampled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from onnx_notebook_profiler.errors import SizeError
+from onnx_notebook_profiler.events import RuntimeEventAction
+from onnx_notebook_profiler.ort.events import PlannedEvent
+from onnx_notebook_profiler.ort.pattern import rounded
+from onnx_notebook_profiler.ort.replay import Outcome, Session, ShrinkingArena, replay
+
+__all__ = ["LimitedArena", "LimitRange", "WorkingLimits", "check_limit", "scan_limits"]
+
+MOST_STEPS = 20_000
+
+
+class LimitedArena(ShrinkingArena, Protocol):
+    """An arena that knows how far its answers depend on its limit."""
+
+    next_limit: int | None
+    """The least larger limit under which something so far would have gone otherwise; None: there is none."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LimitRange:
+    """Limits from *first* to *last*, both included; None: and all larger ones."""
+
+    first: int
+    last: int | None
+
+    def __contains__(self, limit: int) -> bool:
+        return self.first <= limit and (self.last is None or limit <= self.last)
+
+    def __str__(self) -> str:
+        if self.last is None:
+            return f"{self.first:,} and more"
+        return f"{self.first:,}" if self.first == self.last else f"{self.first:,} to {self.last:,}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WorkingLimits:
+    """The limits under which a session's runs go through."""
+
+    ranges: tuple[LimitRange, ...]
+    """In ascending order; those where the limit is void left out."""
+    void_below: int
+    """Limits below this one do not limit anything: more is reserved than they allow, and onnxruntime then counts what
+    is left as almost everything. 0 or 1: there are no such limits."""
+
+    @property
+    def least(self) -> int:
+        """The least limit from which all larger ones work."""
+        return self.ranges[-1].first
+
+    def works(self, limit: int) -> bool:
+        """Whether the runs go through under *limit* bytes; 0 is no limit.
+
+        Raises:
+            SizeError: *limit* is no integer of 0 or more.
+        """
+        check_limit(limit)
+        return limit < self.void_below or any(limit in one for one in self.ranges)
+
+
+def check_limit(limit: object) -> int:
+    """*limit* as the bytes of a `max_mem`.
+
+    Raises:
+        SizeError: It is no integer of 0 or more.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+        raise SizeError(f"max_mem is a number of bytes, 0 or more (0: no limit), not {limit!r}")
+    return limit
+
+
+def scan_limits(
+    session: Session,
+    new_arena: Callable[[int], LimitedArena],
+    **options: Any,
+) -> WorkingLimits:
+    """Find every limit under which *session* works.
+
+    Args:
+        new_arena: An arena with this limit.
+        options: Those of :func:`~onnx_notebook_profiler.ort.replay.replay`.
+
+    Raises:
+        SizeError: The answers change at too many limits to go through them all.
+    """
+    reserved = session.reserved_bytes
+    least = max([0, *(_most_rounded(run.events) for run in session.runs)])
+    found: list[LimitRange] = []
+    limit: int | None = max(1, reserved + least)
+    for _ in range(MOST_STEPS):
+        assert limit is not None
+        arena = new_arena(limit)
+        works = _outcome(session, arena, options).works
+        following = arena.next_limit
+        if works:
+            last = None if following is None else following - 1
+            if found and found[-1].last == limit - 1:
+                found[-1] = LimitRange(found[-1].first, last)
+            else:
+                found.append(LimitRange(limit, last))
+        if following is None:
+            break
+        limit = following
+    else:
+        raise SizeError(
+            f"the arena's answers change at more than {MOST_STEPS:,} limits; the last one tried was {limit:,} bytes"
+        )
+    return WorkingLimits(tuple(found), reserved)
+
+
+def _outcome(session: Session, arena: LimitedArena, options: dict[str, Any]) -> Outcome:
+    return replay(session, arena, **options)
+
+
+def _most_rounded(events: Iterable[PlannedEvent]) -> int:
+    """The most that is live at once, each buffer rounded up as a chunk is: no arena can do with less."""
+    return max(_rounded_live(events), default=0)
+
+
+def _rounded_live(events: Iterable[PlannedEvent]) -> Iterator[int]:
+    held = 0
+    for event in events:
+        held += (
+            -rounded(event.nbytes)
+            if event.action is RuntimeEventAction.FREE
+            else rounded(event.nbytes)
+        )
+        yield held
