@@ -25,8 +25,9 @@ MOST_STEPS = 20_000
 class LimitedArena(ShrinkingArena, Protocol):
     """An arena that knows how far its answers depend on its limit."""
 
-    next_limit: int | None
-    """The least larger limit under which something so far would have gone otherwise; None: there is none."""
+    @property
+    def next_limit(self) -> int | None:
+        """The least larger limit under which something so far would have gone otherwise; None: there is none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
