@@ -240,13 +240,13 @@ def reserved_events(sizes: Mapping[str, int]) -> tuple[PlannedEvent, ...]:
 class Arena(Protocol):
     """What events are played on: :class:`~onnx_notebook_profiler.BFCArena`, or anything that acts like it."""
 
-    def allocate(self, nbytes: int) -> Any:
+    def allocate(self, nbytes: int, owner: str = "") -> Any:
         """A chunk for *nbytes* bytes."""
 
     def free(self, handle: Any) -> None:
         """A chunk goes back."""
 
-    def reserve(self, nbytes: int) -> Any:
+    def reserve(self, nbytes: int, owner: str = "") -> Any:
         """Bytes outside of the chunks."""
 
 

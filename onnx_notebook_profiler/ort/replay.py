@@ -10,7 +10,7 @@ from onnx_notebook_profiler.errors import AllocationError
 from onnx_notebook_profiler.events import RuntimeEventAction
 from onnx_notebook_profiler.events.event import NO_NODE
 from onnx_notebook_profiler.ort.events import Arena, PlannedEvent, pattern_of, under_pattern
-from onnx_notebook_profiler.ort.pattern import NO_PATTERN, MemoryPattern
+from onnx_notebook_profiler.ort.pattern import NO_PATTERN, MemoryPattern, rounded
 
 __all__ = ["Outcome", "Refusal", "Run", "Session", "replay", "session_of"]
 
@@ -38,6 +38,18 @@ class Session:
     def reserved_bytes(self) -> int:
         """Bytes reserved when the session is made."""
         return sum(event.nbytes for event in self.reserved)
+
+    @property
+    def least_bytes(self) -> int:
+        """Bytes that no arena can do without: the most that is live at once, each buffer rounded up as a chunk is."""
+        most = 0
+        for run in self.runs:
+            held = 0
+            for event in run.events:
+                size = rounded(event.nbytes)
+                held += -size if event.action is _FREE else size
+                most = max(most, held)
+        return self.reserved_bytes + most
 
     def first(self, count: int = 1) -> Session:
         """The same session, ended after some runs."""
@@ -118,13 +130,13 @@ def replay(
     """
     lost: list[int] = []
     for event in session.reserved:
-        arena.reserve(event.nbytes)
+        arena.reserve(event.nbytes, event.value)
     for number, run in enumerate(session.runs):
         events = run.events
         handles: dict[int, Any] = {}
         if run.block is not None:
             try:
-                handles[0] = arena.allocate(run.block[0].nbytes)
+                handles[0] = arena.allocate(run.block[0].nbytes, "pattern")
                 events = run.block[1:]
             except AllocationError:
                 lost.append(number)
@@ -149,7 +161,7 @@ def _play(
     for event in events:
         if event.action is _ALLOCATE:
             try:
-                handles[event.number] = allocate(event.nbytes)
+                handles[event.number] = allocate(event.nbytes, event.value or event.rule)
             except AllocationError as error:
                 return event, str(error)
             continue

@@ -8,13 +8,10 @@ stay the same, and the next one is tried. Nothing is sampled.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from onnx_notebook_profiler.errors import SizeError
-from onnx_notebook_profiler.events import RuntimeEventAction
-from onnx_notebook_profiler.ort.events import PlannedEvent
-from onnx_notebook_profiler.ort.pattern import rounded
 from onnx_notebook_profiler.ort.replay import Outcome, Session, ShrinkingArena, replay
 
 __all__ = ["LimitedArena", "LimitRange", "WorkingLimits", "check_limit", "scan_limits"]
@@ -68,7 +65,7 @@ class WorkingLimits:
             SizeError: *limit* is no integer of 0 or more.
         """
         check_limit(limit)
-        return limit < self.void_below or any(limit in one for one in self.ranges)
+        return limit == 0 or limit < self.void_below or any(limit in one for one in self.ranges)
 
 
 def check_limit(limit: object) -> int:
@@ -96,10 +93,8 @@ def scan_limits(
     Raises:
         SizeError: The answers change at too many limits to go through them all.
     """
-    reserved = session.reserved_bytes
-    least = max([0, *(_most_rounded(run.events) for run in session.runs)])
     found: list[LimitRange] = []
-    limit: int | None = max(1, reserved + least)
+    limit: int | None = max(1, session.least_bytes)
     for _ in range(MOST_STEPS):
         assert limit is not None
         arena = new_arena(limit)
@@ -118,24 +113,8 @@ def scan_limits(
         raise SizeError(
             f"the arena's answers change at more than {MOST_STEPS:,} limits; the last one tried was {limit:,} bytes"
         )
-    return WorkingLimits(tuple(found), reserved)
+    return WorkingLimits(tuple(found), session.reserved_bytes)
 
 
 def _outcome(session: Session, arena: LimitedArena, options: dict[str, Any]) -> Outcome:
     return replay(session, arena, **options)
-
-
-def _most_rounded(events: Iterable[PlannedEvent]) -> int:
-    """The most that is live at once, each buffer rounded up as a chunk is: no arena can do with less."""
-    return max(_rounded_live(events), default=0)
-
-
-def _rounded_live(events: Iterable[PlannedEvent]) -> Iterator[int]:
-    held = 0
-    for event in events:
-        held += (
-            -rounded(event.nbytes)
-            if event.action is RuntimeEventAction.FREE
-            else rounded(event.nbytes)
-        )
-        yield held

@@ -18,16 +18,18 @@ def peak_text(chart: Chart) -> str:
     return f"peak {format_bytes(value)} at {label}" if label else f"peak {format_bytes(value)}"
 
 
-def describe_series(series: Series) -> str:
+def describe_series(series: Series, chart: Chart | None = None) -> str:
     """First, last and highest value of a series, and how many of its values are unknown."""
     known = [value for value in series.values if value is not None]
     name = shorten(series.name, LABEL_LIMIT)
     if not known:
         return f"{name}: no known value"
     top = max(known)
+    at = series.values.index(top)
+    place = shorten(chart.place(at), LABEL_LIMIT) if chart is not None else f"node {at}"
     text = (
         f"{name}: first {_value(series.values[0])}, last {_value(series.values[-1])}, "
-        f"highest {format_bytes(top)} at node {series.values.index(top)}"
+        f"highest {format_bytes(top)} at {place}"
     )
     unknown = len(series.values) - len(known)
     return f"{text}; {format_int(unknown)} of {len(series.values):,} unknown" if unknown else text
@@ -40,10 +42,10 @@ def _value(value: int | None) -> str:
 def describe_chart(chart: Chart) -> tuple[str, ...]:
     """The chart as short statements: its size and peak, each series, its note."""
     count = len(chart.labels)
-    size = f"{format_int(count)} node{'s' if count != 1 else ''}"
+    size = f"{format_int(count)} {chart.item}{'s' if count != 1 else ''}"
     peak = peak_text(chart)
     lines = [f"{size}, {peak}" if peak else size]
-    lines.extend(describe_series(one) for one in chart.series if one.values)
+    lines.extend(describe_series(one, chart) for one in chart.series if one.values)
     if chart.note:
         lines.append(shorten(chart.note, 300))
     return tuple(lines)
@@ -54,7 +56,11 @@ def describe_bar(bar: Bar) -> str:
     sums: dict[str, int] = {}
     for segment in bar.segments:
         sums[segment.kind] = sums.get(segment.kind, 0) + segment.nbytes
-    parts = [f"{format_bytes(nbytes)} {kind}" for kind, nbytes in sums.items() if nbytes]
+    parts = [
+        format_bytes(nbytes) + ("" if kind == "bytes" else f" {kind}")
+        for kind, nbytes in sums.items()
+        if nbytes
+    ]
     text = f"{shorten(bar.label, LABEL_LIMIT)}: "
     text += parts[0] if len(parts) == 1 else format_bytes(bar.nbytes)
     if len(parts) > 1:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, overload
 from onnx_notebook_profiler.render.clean import shorten
 from onnx_notebook_profiler.render.describe import peak_text
 from onnx_notebook_profiler.render.palette import AREA_OPACITY, Stroke, strokes
-from onnx_notebook_profiler.render.scale import HEADROOM, byte_ticks, decimate, highest
+from onnx_notebook_profiler.render.scale import HEADROOM, byte_ticks, decimate, highest, index_ticks
 from onnx_notebook_profiler.render.sections import Chart, Series
 
 if TYPE_CHECKING:
@@ -73,7 +73,10 @@ def _draw(chart: Chart, ax: Axes) -> None:
     ax.set_xlim(-0.5, max(count, 1) - 0.5)
     ax.grid(axis="y", linewidth=0.6, alpha=0.5)
     ax.set_axisbelow(True)
-    ax.set_xlabel("node, in the order of execution")
+    ax.set_xlabel(chart.axis, parse_math=False)
+    if chart.over:
+        places = index_ticks(count)
+        ax.set_xticks(places, [shorten(chart.tick(at), 12) for at in places])
     ax.set_title(shorten(chart.title, 80), loc="left", fontsize="medium", parse_math=False)
     ax.spines[["top", "right"]].set_visible(False)
     if peak_text(chart):

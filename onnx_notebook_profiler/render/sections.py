@@ -74,10 +74,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Bytes over the order of the nodes.
+    """Bytes over the order of the nodes, or over sizes.
 
     `labels` has one description per node, as each series has one value per node. `peak` is the
     node marked on the first series, -1 for none; `note` says how many values the chart covers.
+    `over` is what stands on the axis where that is no node: the labels then are its ticks.
     """
 
     title: str
@@ -86,6 +87,7 @@ class Chart:
     peak: int = -1
     peak_label: str = ""
     note: str = ""
+    over: str = ""
 
     def __post_init__(self) -> None:
         for one in self.series:
@@ -98,6 +100,24 @@ class Chart:
             raise ValueError(
                 f"the peak must be -1 or one of {len(self.labels)} nodes, not {self.peak}"
             )
+
+    @property
+    def item(self) -> str:
+        """What each value belongs to, in one word."""
+        return "size" if self.over else "node"
+
+    @property
+    def axis(self) -> str:
+        """The words at the axis."""
+        return self.over or "node, in the order of execution"
+
+    def place(self, index: int) -> str:
+        """Where a value is, in words."""
+        return self.labels[index] if self.over else f"node {index}"
+
+    def tick(self, index: int) -> str:
+        """A tick of the axis."""
+        return self.labels[index] if self.over else f"{index:,}"
 
     @property
     def peak_value(self) -> int | None:

@@ -25,7 +25,7 @@ from onnx_notebook_profiler.render.scale import (
     index_ticks,
 )
 from onnx_notebook_profiler.render.sections import Chart
-from onnx_notebook_profiler.render.units import format_bytes, format_int
+from onnx_notebook_profiler.render.units import format_bytes
 
 ThemeName = Literal["auto", "light", "dark"]
 
@@ -152,7 +152,7 @@ def chart_svg(
         "</svg>",
         _value_labels(frame),
         _plot_opening(frame),
-        _node_axis(frame, len(chart.labels)),
+        _node_axis(frame, chart),
         _peak(chart, frame, standalone),
         _hover(chart, frame) if titles else "",
         "</svg></svg>",
@@ -255,14 +255,15 @@ def _plot_opening(frame: _Frame) -> str:
     )
 
 
-def _node_axis(frame: _Frame, count: int) -> str:
+def _node_axis(frame: _Frame, chart: Chart) -> str:
+    count = len(chart.labels)
     text = frame.paint("fill", "muted")
     parts = [
         f'<text x="{_percent(index, count)}" y="{frame.plot_height + 15}" '
-        f'text-anchor="middle" {text}>{format_int(index)}</text>'
+        f'text-anchor="middle" {text}>{escape(shorten(chart.tick(index), 12))}</text>'
         for index in index_ticks(count)
     ]
-    caption = "node, in the order of execution" if count else "no node ran"
+    caption = escape(shorten(chart.axis, 60)) if count else "no node ran"
     parts.append(
         f'<text x="50%" y="{frame.plot_height + 31}" text-anchor="middle" {text}>{caption}</text>'
     )
@@ -376,7 +377,7 @@ def _hover(chart: Chart, frame: _Frame) -> str:
             value = one.values[best]
             words.append(f"{one.name}: {'unknown' if value is None else format_bytes(value)}")
         if high - low > 1:
-            words.append(f"the highest of {high - low} nodes")
+            words.append(f"the highest of {high - low} {chart.item}s")
         parts.append(
             f'<rect x="{100 * bucket / buckets:.3f}%" width="{100 / buckets:.3f}%" height="100%" '
             f'fill-opacity="0"><title>{escape("; ".join(words))}</title></rect>'

@@ -121,7 +121,7 @@ def _chart(chart: Chart) -> Iterator[str]:
         width = max(map(display_width, names))
         for name, one in zip(names, chart.series, strict=True):
             yield f"  {_pad(name, width, 'left')}  {sparkline(one.values, top)}"
-        yield f"  {_spark_legend(count, top)}"
+        yield f"  {_spark_legend(count, top, chart.item)}"
     for line in describe_chart(chart):
         yield f"  {line}"
 
@@ -154,13 +154,13 @@ def _bar(bars: Bars, bar: Bar, greatest: int) -> str:
     return text
 
 
-def _spark_legend(count: int, top: int) -> str:
+def _spark_legend(count: int, top: int, item: str) -> str:
     blocks = bucket_count(count, SPARK_WIDTH)
     scale = f"full height is {format_bytes(top)}"
     if blocks == count:
-        return f"one block per node; {scale}"
+        return f"one block per {item}; {scale}"
     each = -(-count // blocks)
-    return f"each block is the highest of up to {format_int(each)} nodes; {scale}"
+    return f"each block is the highest of up to {format_int(each)} {item}s; {scale}"
 
 
 def sparkline(values: tuple[int | None, ...], top: int) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto
 
-from onnx_notebook_profiler.errors import ModelError
+from onnx_notebook_profiler.errors import ModelError, SizeError
 from onnx_notebook_profiler.model import LoadedModel, ModelSource, load_model
 from onnx_notebook_profiler.plan import GraphPlan, build_plan
 from onnx_notebook_profiler.plan.inplace import Fit, InPlaceReuse, ReuseRule, find_reuse
@@ -385,6 +385,19 @@ class ComputeContext:
         values = iter(CompiledForms(flat, self.dims)(given).tolist())
         sized = {name: tuple(next(values) for _ in shape) for name, shape in shapes.items()}
         return {name: sized.get(name) for name in self._input_dims.shapes}
+
+    def value_bytes(self, sizes: Sizes | None = None, /, **dims: int) -> dict[str, int | None]:
+        """Bytes of every value of the main graph at given sizes; None where nobody knows.
+
+        Raises:
+            SizeError: As :meth:`totals`; or a size is an array.
+        """
+        known = {name: nbytes for name, nbytes in self._bytes.items() if nbytes is not None}
+        values = CompiledForms(list(known.values()), self.dims)({**(sizes or {}), **dims})
+        if values.ndim != 1:
+            raise SizeError("value_bytes takes one size for each dimension, got an array of sizes")
+        sized = dict(zip(known, values.tolist(), strict=True))
+        return {name: sized.get(name) for name in self._bytes}
 
     def totals(self, sizes: Sizes | None = None, /, **dims: Any) -> npt.NDArray[np.int64]:
         """Bytes alive at each node, its outputs included.

@@ -160,14 +160,14 @@ class Arena:
     def __init__(self) -> None:
         self.calls: list[tuple[str, int]] = []
 
-    def allocate(self, nbytes: int) -> Chunk:
+    def allocate(self, nbytes: int, owner: str = "") -> Chunk:
         self.calls.append(("allocate", nbytes))
         return Chunk(-(-nbytes // 256) * 256)
 
     def free(self, handle: Chunk) -> None:
         self.calls.append(("free", handle.size))
 
-    def reserve(self, nbytes: int) -> Chunk:
+    def reserve(self, nbytes: int, owner: str = "") -> Chunk:
         self.calls.append(("reserve", nbytes))
         return Chunk(nbytes)
 
