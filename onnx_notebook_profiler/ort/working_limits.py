@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from onnx_notebook_profiler.errors import SizeError
-from onnx_notebook_profiler.ort.replay import Outcome, Session, ShrinkingArena, replay
+from onnx_notebook_profiler.ort.replay import Session, ShrinkingArena, replay
 
-__all__ = ["LimitedArena", "LimitRange", "WorkingLimits", "check_limit", "scan_limits"]
+__all__ = ["LimitedArena", "LimitRange", "WorkingLimits", "check_limit", "scan_limits", "scan_runs"]
 
 MOST_STEPS = 20_000
 
@@ -84,7 +84,16 @@ def scan_limits(
     new_arena: Callable[[int], LimitedArena],
     **options: Any,
 ) -> WorkingLimits:
-    """Find every limit under which *session* works.
+    """Every limit under which all runs of *session* go through; see :func:`scan_runs`."""
+    return scan_runs(session, new_arena, **options)[-1]
+
+
+def scan_runs(
+    session: Session,
+    new_arena: Callable[[int], LimitedArena],
+    **options: Any,
+) -> tuple[WorkingLimits, ...]:
+    """Every limit under which the first run of *session* goes through, the first two, and so on to all of them.
 
     Args:
         new_arena: An arena with this limit.
@@ -93,28 +102,23 @@ def scan_limits(
     Raises:
         SizeError: The answers change at too many limits to go through them all.
     """
-    found: list[LimitRange] = []
+    count = max(1, len(session.runs))
+    found: list[list[LimitRange]] = [[] for _ in range(count)]
     limit: int | None = max(1, session.least_bytes)
     for _ in range(MOST_STEPS):
         assert limit is not None
         arena = new_arena(limit)
-        works = _outcome(session, arena, options).works
+        refusal = replay(session, arena, **options).refusal
         following = arena.next_limit
-        if works:
-            last = None if following is None else following - 1
-            if found and found[-1].last == limit - 1:
-                found[-1] = LimitRange(found[-1].first, last)
+        last = None if following is None else following - 1
+        for ranges in found[: count if refusal is None else refusal.run]:
+            if ranges and ranges[-1].last == limit - 1:
+                ranges[-1] = LimitRange(ranges[-1].first, last)
             else:
-                found.append(LimitRange(limit, last))
+                ranges.append(LimitRange(limit, last))
         if following is None:
-            break
+            return tuple(WorkingLimits(tuple(one), session.reserved_bytes) for one in found)
         limit = following
-    else:
-        raise SizeError(
-            f"the arena's answers change at more than {MOST_STEPS:,} limits; the last one tried was {limit:,} bytes"
-        )
-    return WorkingLimits(tuple(found), session.reserved_bytes)
-
-
-def _outcome(session: Session, arena: LimitedArena, options: dict[str, Any]) -> Outcome:
-    return replay(session, arena, **options)
+    raise SizeError(
+        f"the arena's answers change at more than {MOST_STEPS:,} limits; the last one tried was {limit:,} bytes"
+    )

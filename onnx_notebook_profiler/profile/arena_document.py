@@ -192,8 +192,8 @@ def _waterfall(report: ArenaReport) -> Iterator[Block]:
 
 def _waterfall_bars(title: str, one: Waterfall) -> Bars:
     steps = (
-        ("values: the buffers that the plan asks for", one.tensors),
-        ("requested: with scratch, weights, the pattern's block", one.requested),
+        ("values: the buffers of the plan", one.tensors),
+        ("requested: scratch, weights, pattern too", one.requested),
         ("in use: rounded up to chunks", one.in_use),
         ("held: with what is idle", one.held),
     )

@@ -7,7 +7,7 @@ import functools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from onnx_notebook_profiler.allocators import BFCArena
 from onnx_notebook_profiler.allocators.arena_chunks import ArenaRegion, ArenaStatistics
@@ -20,7 +20,7 @@ from onnx_notebook_profiler.ort.working_limits import (
     LimitRange,
     WorkingLimits,
     check_limit,
-    scan_limits,
+    scan_runs,
 )
 
 if TYPE_CHECKING:
@@ -103,14 +103,19 @@ class ArenaReport:
     # which limits work
 
     @functools.cached_property
+    def limits_by_runs(self) -> tuple[WorkingLimits, ...]:
+        """For a session that ends after the first run, after the second, and so on to all of them."""
+        return scan_runs(self.session, self._arena)
+
+    @property
     def limits(self) -> WorkingLimits:
         """For all runs."""
-        return self._scan(self.session)
+        return self.limits_by_runs[-1]
 
-    @functools.cached_property
+    @property
     def first_run(self) -> WorkingLimits:
         """For a session that runs once."""
-        return self._scan(self.session.first())
+        return self.limits_by_runs[0]
 
     @property
     def least_max_mem(self) -> int:
@@ -152,7 +157,7 @@ class ArenaReport:
 
     @functools.cached_property
     def variants(self) -> tuple[Variant, ...]:
-        """The other choices of strategy, pattern and shrinkage, least first."""
+        """The other choices of strategy, pattern and shrinkage, least first, the simpler one of equals before."""
         found = variants(
             self.session,
             self.settings.strategy_name,
@@ -160,7 +165,7 @@ class ArenaReport:
             shrink=False,
             new_arena=self._arena,
         )
-        return tuple(sorted(found, key=lambda one: one.least))
+        return tuple(sorted(found, key=lambda one: (one.least, one.what.count(","))))
 
     @functools.cached_property
     def least_with_kept_results(self) -> int:
@@ -240,9 +245,6 @@ class ArenaReport:
         if strategy is not None:
             given["arena_extend_strategy"] = strategy  # type: ignore[assignment]
         return BFCArena(**given)  # type: ignore[arg-type]
-
-    def _scan(self, session: Session, **options: Any) -> WorkingLimits:
-        return scan_limits(session, self._arena, **options)
 
     # views
 

@@ -60,7 +60,8 @@ def _legend(bars: Bars, theme: Theme) -> tuple[str, int]:
     """The kinds with their colours, in rows that fit a narrow page; and the number of rows."""
     parts: list[str] = []
     x, row = _EDGE, 0
-    for kind in bars.shown_kinds:
+    kinds = bars.shown_kinds
+    for kind in kinds if len(kinds) > 1 else ():
         name = shorten(kind, 40)
         wide = 18 + round(text_width(name, _SIZE))
         if x > _EDGE and x + wide > _NARROWEST:

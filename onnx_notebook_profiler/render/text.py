@@ -135,7 +135,8 @@ def _bars(bars: Bars) -> Iterator[str]:
         marks = (
             f"{_MARKS[bars.kinds.index(kind) % len(_MARKS)]} {kind}" for kind in bars.shown_kinds
         )
-        yield f"  {', '.join(marks)}; full width is {format_bytes(greatest)}"
+        legend = f"{', '.join(marks)}; " if len(bars.shown_kinds) > 1 else ""
+        yield f"  {legend}full width is {format_bytes(greatest)}"
     for line in describe_bars(bars):
         yield f"  {line}"
 

@@ -23,7 +23,12 @@ from onnx_notebook_profiler.ort.events import (
     run_events,
 )
 from onnx_notebook_profiler.ort.replay import Session, replay, session_of
-from onnx_notebook_profiler.ort.working_limits import LimitRange, WorkingLimits, scan_limits
+from onnx_notebook_profiler.ort.working_limits import (
+    LimitRange,
+    WorkingLimits,
+    scan_limits,
+    scan_runs,
+)
 from onnx_notebook_profiler.plan.ort_allocation import plan_allocation
 
 HEAD = '<ir_version: 10, opset_import: ["" : 18]>\n'
@@ -150,6 +155,9 @@ def test_every_limit_one_by_one(
     for limit in range(1 + offset, last, 256):
         arena = onp.BFCArena(limit, strategy)  # type: ignore[arg-type]
         assert replay(session, arena, **options).works == limits.works(limit), limit
+    each = scan_runs(session, lambda limit: onp.BFCArena(limit, strategy), **options)  # type: ignore[arg-type]
+    for runs, one_of in enumerate(each, 1):
+        assert one_of == limits_of(session.first(runs), strategy, **options)
     assert limits.works(limits.least)
     assert limits.least == 1 or not limits.works(limits.least - 1)
     for one in limits.ranges:
