@@ -11,6 +11,7 @@ __all__ = [
     "KernelError",
     "MissingExtraError",
     "ModelError",
+    "OnnxRuntimeError",
     "OutputError",
     "ProfilerError",
     "SizeError",
@@ -83,3 +84,7 @@ class SizeError(ProfilerError, ValueError):
 
 class MissingExtraError(ProfilerError, ImportError):
     """An optional package is needed and not installed; the message names the extra."""
+
+
+class OnnxRuntimeError(ProfilerError, RuntimeError):
+    """onnxruntime failed, died, or does not offer what was asked; the message has its own last words."""

@@ -11,7 +11,7 @@ from onnx_notebook_profiler.errors import MissingExtraError, ModelError
 from onnx_notebook_profiler.model import LoadedModel
 from onnx_notebook_profiler.plan.ort_types import RuntimeType, runtime_types, source_symbols
 
-__all__ = ["session_types"]
+__all__ = ["data_type_of", "session_types"]
 
 _TENSOR = re.compile(r"tensor\((\w+)\)")
 # fmt: off
@@ -24,6 +24,11 @@ _DATA_TYPES = {
 }
 # fmt: on
 """What the runtime calls element types."""
+
+
+def data_type_of(name: str) -> int:
+    """TensorProto code of what the runtime calls *name*; UNDEFINED where it is not known."""
+    return _DATA_TYPES.get(name, TensorProto.UNDEFINED)
 
 
 def session_types(model: LoadedModel) -> Mapping[str, RuntimeType]:

@@ -1,0 +1,195 @@
+"""Which of the author's nodes a node that onnxruntime ran stands for.
+
+A model goes to the session with names of ours, ``onp7_`` for the node of that number, which fusions carry along; what
+a session put in place of several nodes is found by walking back from its outputs in the author's graph.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+from onnx import GraphProto, ModelProto, NodeProto
+
+from onnx_notebook_profiler.model import body_graphs
+from onnx_notebook_profiler.plan.names import captured_names
+
+__all__ = ["NodeMap", "NodeOrigin", "Place", "name_nodes"]
+
+Place = tuple[tuple[tuple[int, str], ...], int]
+"""A node of the author's: the owning nodes and bodies from the main graph inwards, and its index in its graph."""
+
+_TOKEN: Final = re.compile(r"onp(\d+)_")
+_BLOCKED: Final = re.compile(r"_nchwc(_token_\d+)?$")
+"""How a node in blocked layout is named: after the value that it made before."""
+_LAYOUT: Final = frozenset({"ReorderInput", "ReorderOutput"})
+_HELPERS: Final = _LAYOUT | {
+    "Cast", "Transpose", "Identity", "Reshape", "Squeeze", "Unsqueeze", "QuantizeLinear", "DequantizeLinear",
+    "MemcpyFromHost", "MemcpyToHost",
+}  # fmt: skip
+"""What a session puts in between nodes of the author's."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeOrigin:
+    """What a node that ran is in the author's model."""
+
+    how: Literal["same", "fused", "part", "added", "unknown"]
+    """``same``: that node; ``fused``: it does the work of several; ``part``: one of several that do the work of one;
+    ``added``: the runtime put it in, nothing of the author's; ``unknown``: it cannot be told."""
+    nodes: tuple[int, ...] = ()
+    """Indices in the author's graph, the one that makes its output last."""
+    path: tuple[tuple[int, str], ...] = ()
+    """For a node in a body: from the main graph inwards, the owning node and the body's name."""
+
+    @property
+    def index(self) -> int | None:
+        """The author's node that makes what it makes; None where there is none."""
+        return self.nodes[-1] if self.nodes else None
+
+
+UNKNOWN: Final = NodeOrigin("unknown")
+
+
+def name_nodes(model: ModelProto) -> tuple[ModelProto, tuple[Place, ...]]:
+    """A copy of *model* whose nodes, those in bodies too, are named by number, and the place of each number."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    places: list[Place] = []
+    _name(copy.graph, (), places)
+    return copy, tuple(places)
+
+
+def _name(graph: GraphProto, path: tuple[tuple[int, str], ...], places: list[Place]) -> None:
+    for index, node in enumerate(graph.node):
+        node.name = f"onp{len(places)}_"
+        places.append((path, index))
+        for name, body in body_graphs(node).items():
+            _name(body, (*path, (index, name)), places)
+
+
+class NodeMap:
+    """The origins of the nodes that a session ran.
+
+    Args:
+        author: The author's model.
+        places: As :func:`name_nodes` gave them for that model.
+        ran: The model that the session saved, its initializers' data not needed.
+    """
+
+    def __init__(self, author: ModelProto, places: tuple[Place, ...], ran: ModelProto) -> None:
+        self._places = places
+        self._origins: dict[str, NodeOrigin] = {}
+        self._nodes: dict[str, NodeProto] = {}
+        self._nameless: dict[str, list[NodeProto]] = {}
+        self._nameless_origins: dict[int, NodeOrigin] = {}
+        self._map(_Walk(author.graph), ran.graph, ())
+
+    def origin(self, name: str, number: int) -> NodeOrigin:
+        """Of the node that a profile calls *name* and *number*."""
+        node = self.node(name, number)
+        if node is None:
+            return UNKNOWN
+        if node.name:
+            return self._origins[node.name]
+        return self._nameless_origins[id(node)]
+
+    def node(self, name: str, number: int) -> NodeProto | None:
+        """The node itself in the graph that ran; None where it cannot be told which one it is."""
+        if name in self._nodes:
+            return self._nodes[name]
+        found = self._nameless.get(name.removesuffix(f"_{number}"), [])
+        return found[0] if len(found) == 1 else None
+
+    def _map(self, walk: _Walk, graph: GraphProto, path: tuple[tuple[int, str], ...]) -> None:
+        ends = {at: tuple(walk.ends(node)) for at, node in enumerate(graph.node)}
+        made = {name for node in graph.node for name in node.output if name}
+        made.update(name for found in ends.values() for name in found)
+        made.update(value.name for value in (*graph.initializer, *graph.input))
+        regions = {
+            at: walk.region(found, made.difference(graph.node[at].output, found))
+            for at, found in ends.items()
+        }
+        told = {at: self._told(walk, node, regions[at], path) for at, node in enumerate(graph.node)}
+        _spread(graph, told)
+        for at, node in enumerate(graph.node):
+            if node.name:
+                self._origins[node.name], self._nodes[node.name] = told[at], node
+            else:
+                self._nameless.setdefault(node.op_type, []).append(node)
+                self._nameless_origins[id(node)] = told[at]
+            self._map_bodies(walk, node, told[at], path)
+
+    def _map_bodies(
+        self, walk: _Walk, node: NodeProto, origin: NodeOrigin, path: tuple[tuple[int, str], ...]
+    ) -> None:
+        theirs = body_graphs(walk.nodes[origin.index]) if origin.index is not None else {}
+        for name, body in body_graphs(node).items():
+            inner = (*path, (-1 if origin.index is None else origin.index, name))
+            self._map(_Walk(theirs.get(name, GraphProto())), body, inner)
+
+    def _told(
+        self,
+        walk: _Walk,
+        node: NodeProto,
+        region: tuple[int, ...],
+        path: tuple[tuple[int, str], ...],
+    ) -> NodeOrigin:
+        places = [self._places[int(one)] for one in _TOKEN.findall(node.name)]
+        named = [index for where, index in places if where == path]
+        if named and not region and node.op_type not in _LAYOUT:
+            region = (named[0],)
+        if not region:
+            return NodeOrigin("added" if node.op_type in _HELPERS else "unknown", (), path)
+        if len(region) > 1:
+            return NodeOrigin("fused", region, path)
+        is_same = walk.nodes[region[0]].op_type == node.op_type
+        return NodeOrigin("same" if is_same or named else "part", region, path)
+
+
+def _spread(graph: GraphProto, told: dict[int, NodeOrigin]) -> None:
+    """A node of unknown origin whose result only parts of one of the author's nodes read is a part of that one."""
+    readers: dict[str, set[int]] = {}
+    for at, node in enumerate(graph.node):
+        for name in (*node.input, *captured_names(node)):
+            readers.setdefault(name, set()).add(at)
+    for at in reversed(range(len(graph.node))):
+        read_by = {told[one] for name in graph.node[at].output for one in readers.get(name, ())}
+        if told[at].how == "unknown" and len(read_by) == 1:
+            (reader,) = read_by
+            if reader.how == "part":
+                told[at] = reader
+
+
+class _Walk:
+    """The author's graph, walked from values backwards."""
+
+    def __init__(self, graph: GraphProto) -> None:
+        self.nodes = graph.node
+        self._makers = {
+            name: index for index, node in enumerate(graph.node) for name in node.output if name
+        }
+
+    def ends(self, node: NodeProto) -> Iterator[str]:
+        """The author's values that a node that ran makes, be it under another name."""
+        if node.op_type in _LAYOUT:
+            return
+        found = [name for name in node.output if name in self._makers]
+        if not found and _BLOCKED.search(node.name):
+            found = [name for name in (_BLOCKED.sub("", node.name),) if name in self._makers]
+        yield from found
+
+    def region(self, ends: Iterable[str], stops: set[str]) -> tuple[int, ...]:
+        """The author's nodes between *stops* and *ends*, in order; the last one makes an end."""
+        found: set[int] = set()
+        stack = [name for name in ends if name not in stops]
+        while stack:
+            index = self._makers.get(stack.pop())
+            if index is None or index in found:
+                continue
+            found.add(index)
+            node = self.nodes[index]
+            stack += [name for name in (*node.input, *captured_names(node)) if name not in stops]
+        return tuple(sorted(found))
