@@ -67,7 +67,13 @@ def main() -> None:
             times.append(perf_counter())
             settings = ArenaSettings.checked(arena_extend_strategy=strategy)
             report = make_report(
-                "transformer", source, [sizes] * 3, settings, pattern=True, optimized=False
+                "transformer",
+                source,
+                [sizes] * 3,
+                settings,
+                lambda _: {},
+                pattern=True,
+                optimized=False,
             )
             times.append(perf_counter())
             least, once = report.limits.least, report.first_run.least

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from onnx_notebook_profiler.allocators import BFCArena, SimpleRawBufferAllocator
     from onnx_notebook_profiler.errors import (
         AllocationError,
+        ArenaLimitError,
         ExpressionError,
         FeedError,
         InvalidFreeError,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from onnx_notebook_profiler.notebook.extension import (
         unload_ipython_extension as unload_ipython_extension,
     )
+    from onnx_notebook_profiler.profile.arena import arena_report
+    from onnx_notebook_profiler.profile.arena_report import ArenaReport
     from onnx_notebook_profiler.profile.profile import profile
     from onnx_notebook_profiler.profile.result import Profile
     from onnx_notebook_profiler.render.model_text import pretty_onnx
@@ -82,7 +85,9 @@ __all__ = [
     "evaluate_expression",
     "simplify_expression",
     # one call, one result
+    "ArenaReport",
     "Profile",
+    "arena_report",
     "pretty_onnx",
     "profile",
     # notebook
@@ -90,6 +95,7 @@ __all__ = [
     "explore",
     # errors
     "AllocationError",
+    "ArenaLimitError",
     "ExpressionError",
     "FeedError",
     "InvalidFreeError",
@@ -112,6 +118,8 @@ _HOMES = {
     "symbolic.node_texts": tuple(name for name in __all__ if name.startswith("NODE_")),
     "symbolic.expression_parser": ("evaluate_expression", "simplify_expression"),
     "profile.profile": ("profile",),
+    "profile.arena": ("arena_report",),
+    "profile.arena_report": ("ArenaReport",),
     "profile.result": ("Profile",),
     "render.model_text": ("pretty_onnx",),
     "notebook.explorer": ("MemoryExplorer", "explore"),

@@ -295,7 +295,10 @@ class BFCArena:
 
     @property
     def next_limit(self) -> int | None:
-        """The least larger `max_mem` under which something so far could have gone otherwise; None: there is none."""
+        """The least larger `max_mem` under which something so far could have gone otherwise; None: there is none.
+
+        Once more is reserved than the limit allows, nothing is refused any more: then sizes are not looked at.
+        """
         return self._next_limit
 
     # regions
@@ -307,7 +310,7 @@ class BFCArena:
         available = left // UNIT * UNIT
         depends = self._tail is None
         if is_void:
-            self._watch(self._limit + 1)
+            self._watch(self._total)
         if rounded > available:
             if depends:
                 self._watch(self._total + rounded)
@@ -315,7 +318,7 @@ class BFCArena:
         if self.settings.is_same_as_requested:
             size, grows = rounded, False
         else:
-            size = self._next_size(rounded)
+            size = self._next_size(rounded, watch=not is_void)
             # Also the first region of all, which a small limit makes as large as the limit.
             grows = size > available or (
                 size == available and self._limit < self.settings.initial_chunk_size_bytes
@@ -334,9 +337,9 @@ class BFCArena:
         self._total += size
         insort(self._free, (size, region.number, 0, chunk))
 
-    def _next_size(self, rounded: int) -> int:
+    def _next_size(self, rounded: int, *, watch: bool) -> int:
         """Size of the next region by doubling."""
-        if self.settings.initial_chunk_size_bytes > self._limit:
+        if watch and self.settings.initial_chunk_size_bytes > self._limit:
             self._watch(self.settings.initial_chunk_size_bytes)
         is_doubled = False
         while rounded > self._growth:

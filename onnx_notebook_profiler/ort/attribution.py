@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from onnx import ModelProto
 
@@ -85,12 +85,10 @@ class _Told:
         self._live: dict[int, TraceEvent] = {}
         self._numbers = itertools.count()
 
-    def add(
-        self, row: Row, run: int, span: _Span | None, rule: TraceRule, value: str = ""
-    ) -> None:
+    def add(self, row: Row, run: int, span: _Span | None, rule: TraceRule, value: str = "") -> None:
         kind, at, address, nbytes = row
         origin = span.origin if span is not None else _NO_ORIGIN
-        place = {
+        place: dict[str, Any] = {
             "node": -1 if origin.index is None else origin.index,
             "path": origin.path,
             "ran": span.row.op_type if span is not None else "",

@@ -37,7 +37,8 @@ __all__ = [
     "under_pattern",
 ]
 
-EventRule = Literal["output", "own", "scratch", "pattern", "reserved"]
+EventRule = Literal["output", "own", "scratch", "pattern", "reserved", "session", "unknown"]
+"""What a request is for; session: something that is kept from the making of the session on, and is no weight."""
 
 _ALLOCATE, _FREE = RuntimeEventAction.ALLOCATE, RuntimeEventAction.FREE
 _RESERVE = RuntimeEventAction.RESERVE
@@ -182,7 +183,7 @@ def under_pattern(
     found = [block]
     is_held = True
     for event in asked:
-        if event.action is _ALLOCATE:
+        if event.action is not _FREE:
             if event.fits_pattern and pattern.holds(event.value, event.nbytes):
                 continue
             numbers[event.number] = len(numbers) + 1

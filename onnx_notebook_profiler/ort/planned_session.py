@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from onnx import AttributeProto, TensorProto
 
@@ -17,6 +17,7 @@ from onnx_notebook_profiler.ort.events import (
     run_events,
 )
 from onnx_notebook_profiler.ort.pattern import pattern_key
+from onnx_notebook_profiler.ort.replay import Session, session_of
 from onnx_notebook_profiler.plan.ort_allocation import AllocationPlan, plan_allocation
 from onnx_notebook_profiler.plan.ort_order import is_constant
 from onnx_notebook_profiler.symbolic.context import ComputeContext
@@ -36,6 +37,7 @@ class PlannedModel:
     context: ComputeContext
 
     name = "rules"
+    is_bound = True
     caveat = (
         "What kernels ask for while they run (scratch) and packed weights are not in it: no rule gives them. "
         "So the figures are lower bounds."
@@ -51,13 +53,30 @@ class PlannedModel:
         """Its symbolic dimensions."""
         return self.context.dims
 
-    def reserved(self) -> tuple[PlannedEvent, ...]:
+    def made(self) -> tuple[PlannedEvent, ...]:
         """What is reserved when a session is made, but for packed weights, which no rule gives: small initializers."""
         weights = _weights(self.model)
         return reserved_events({name: size for name, size in weights if size <= _LARGEST_RESERVED})
 
-    def run(self, sizes: Mapping[str, int]) -> tuple[int, tuple[PlannedEvent, ...]]:
-        """The pattern's key at these sizes and the events of a run without a pattern, scratch left out.
+    def key(self, sizes: Mapping[str, int]) -> int:
+        """The key of the memory pattern for runs of these sizes."""
+        shapes = self.context.input_shapes(sizes)
+        return pattern_key(shape for shape in shapes.values() if shape is not None)
+
+    def prepare(self, sizes: Iterable[Mapping[str, int]], *, pattern: bool) -> None:
+        """Nothing has to be prepared: what a run asks for follows."""
+
+    def session(self, sizes: Sequence[Mapping[str, int]], *, pattern: bool) -> Session:
+        """What a session asks for whose runs have these sizes.
+
+        Raises:
+            SizeError: As :meth:`run`.
+        """
+        runs = [(self.key(one), self.run(one)) for one in sizes]
+        return session_of(self.made(), runs, use_patterns=pattern)
+
+    def run(self, sizes: Mapping[str, int]) -> tuple[PlannedEvent, ...]:
+        """The events of a run at these sizes without a pattern, scratch left out.
 
         Raises:
             SizeError: A dimension is missing or unknown, or data decides the size of a value that gets a buffer.
@@ -73,10 +92,8 @@ class PlannedModel:
                 f"{f' and {len(missing) - 3} more' if len(missing) > 3 else ''}: the rules cannot follow it. "
                 f"Trace the real onnxruntime instead (source='trace')"
             )
-        shapes = self.context.input_shapes(sizes)
-        key = pattern_key(shape for shape in shapes.values() if shape is not None)
         nbytes = {name: size for name, size in needed.items() if size is not None}
-        return key, run_events(self.plan, nbytes).events
+        return run_events(self.plan, nbytes).events
 
 
 def plan_model(model: LoadedModel) -> PlannedModel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from onnx_notebook_profiler.errors import AllocationError
@@ -12,9 +12,10 @@ from onnx_notebook_profiler.events.event import NO_NODE
 from onnx_notebook_profiler.ort.events import Arena, PlannedEvent, pattern_of, under_pattern
 from onnx_notebook_profiler.ort.pattern import NO_PATTERN, MemoryPattern, rounded
 
-__all__ = ["Outcome", "Refusal", "Run", "Session", "replay", "session_of"]
+__all__ = ["Outcome", "Refusal", "Run", "Session", "play", "replay", "session_of"]
 
 _ALLOCATE, _FREE = RuntimeEventAction.ALLOCATE, RuntimeEventAction.FREE
+_RESERVE = RuntimeEventAction.RESERVE
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,13 +32,23 @@ class Run:
 class Session:
     """What a session asks for from its making to its last run."""
 
-    reserved: tuple[PlannedEvent, ...]
+    made: tuple[PlannedEvent, ...]
+    """While it is made: reservations, and chunks that may go back."""
     runs: tuple[Run, ...]
 
     @property
     def reserved_bytes(self) -> int:
         """Bytes reserved when the session is made."""
-        return sum(event.nbytes for event in self.reserved)
+        return sum(event.nbytes for event in self.made if event.action is _RESERVE)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the chunks that the session keeps from its making on."""
+        asked = (event for event in self.made if event.action is not _RESERVE)
+        return sum(
+            -rounded(event.nbytes) if event.action is _FREE else rounded(event.nbytes)
+            for event in asked
+        )
 
     @property
     def least_bytes(self) -> int:
@@ -49,7 +60,7 @@ class Session:
                 size = rounded(event.nbytes)
                 held += -size if event.action is _FREE else size
                 most = max(most, held)
-        return self.reserved_bytes + most
+        return self.reserved_bytes + self.kept_bytes + most
 
     def first(self, count: int = 1) -> Session:
         """The same session, ended after some runs."""
@@ -65,7 +76,7 @@ class Refusal:
     """The request that an arena refused."""
 
     run: int
-    """Counted from 0."""
+    """Counted from 0; -1: while the session was made."""
     event: PlannedEvent
     message: str
     """The arena's own."""
@@ -93,7 +104,7 @@ class ShrinkingArena(Arena, Protocol):
 
 
 def session_of(
-    reserved: Iterable[PlannedEvent],
+    made: Iterable[PlannedEvent],
     runs: Iterable[tuple[int, tuple[PlannedEvent, ...]]],
     *,
     use_patterns: bool = True,
@@ -101,18 +112,18 @@ def session_of(
     """Runs as they come after one another: the first with a key leaves its pattern to all later ones.
 
     Args:
-        reserved: What is reserved when the session is made.
+        made: What is asked for when the session is made.
         runs: For each run the key of its inputs and its events without a pattern.
         use_patterns: Whether the session keeps patterns.
     """
     patterns: dict[int, MemoryPattern] = {}
-    made = []
+    found = []
     for key, events in runs:
         known = patterns.get(key, NO_PATTERN)
-        made.append(Run(events, under_pattern(events, known) if known.peak else None))
+        found.append(Run(events, under_pattern(events, known) if known.peak else None))
         if use_patterns and key not in patterns:
             patterns[key] = pattern_of(events)
-    return Session(tuple(reserved), tuple(made))
+    return Session(tuple(made), tuple(found))
 
 
 def replay(
@@ -129,8 +140,9 @@ def replay(
         keep_results: The caller keeps all results: their buffers stay in the arena.
     """
     lost: list[int] = []
-    for event in session.reserved:
-        arena.reserve(event.nbytes, event.value)
+    refusal = play(session.made, {}, arena)
+    if refusal is not None:
+        return Outcome(Refusal(-1, *refusal), ())
     for number, run in enumerate(session.runs):
         events = run.events
         handles: dict[int, Any] = {}
@@ -140,22 +152,27 @@ def replay(
                 events = run.block[1:]
             except AllocationError:
                 lost.append(number)
-        refusal = _play(events, handles, arena, shrink=shrink, keep_results=keep_results)
+        refusal = play(events, handles, arena, shrink=shrink, keep_results=keep_results)
         if refusal is not None:
-            event, message = refusal
-            return Outcome(Refusal(number, event, message), tuple(lost))
+            return Outcome(Refusal(number, *refusal), tuple(lost))
     return Outcome(None, tuple(lost))
 
 
-def _play(
+def play(
     events: Sequence[PlannedEvent],
     handles: dict[int, Any],
     arena: ShrinkingArena,
     *,
-    shrink: bool,
-    keep_results: bool,
+    shrink: bool = False,
+    keep_results: bool = False,
+    after: Callable[[], None] | None = None,
 ) -> tuple[PlannedEvent, str] | None:
-    """One run; the request that was refused and the arena's words, None where none was."""
+    """Events on an arena; the request that was refused and the arena's words, None where none was.
+
+    Args:
+        handles: What is live, by number of the request.
+        after: Called after each request.
+    """
     allocate, free = arena.allocate, arena.free
     to_shrink = shrink
     for event in events:
@@ -164,6 +181,11 @@ def _play(
                 handles[event.number] = allocate(event.nbytes, event.value or event.rule)
             except AllocationError as error:
                 return event, str(error)
+            if after is not None:
+                after()
+            continue
+        if event.action is _RESERVE:
+            handles[event.number] = arena.reserve(event.nbytes, event.value)
             continue
         if event.node == NO_NODE and event.rule == "output":
             if to_shrink:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,15 +11,14 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-import onnx_notebook_profiler
 from onnx_notebook_profiler.errors import FeedError, OnnxRuntimeError
 from onnx_notebook_profiler.model import shorten
 from onnx_notebook_profiler.ort.c_api import find_library
+from onnx_notebook_profiler.ort.child import call_child
 from onnx_notebook_profiler.ort.settings import DEFAULT_SETTINGS, SessionSettings
 
 __all__ = ["Job", "RawRun", "RawTrace", "run_jobs"]
 
-_LAST_LINES: Final = 12
 _EXTERNAL: Final = "session.model_external_initializers_file_folder_path"
 
 Row = tuple[int, int, int, int]
@@ -92,7 +87,7 @@ def run_jobs(
     find_library()
     plain = [_written(folder, number, job) for number, job in enumerate(jobs)]
     (folder / "jobs.json").write_text(json.dumps(plain), encoding="utf-8")
-    _call_child(folder, timeout)
+    call_child("onnx_notebook_profiler.ort.tracer", folder, timeout)
     return tuple(_read(folder, number) for number in range(len(jobs)))
 
 
@@ -168,47 +163,6 @@ def _tensor(name: str, value: Any, file: Path) -> dict[str, Any]:
     np.save(file, flat)
     kind.update(code=int(onnx.helper.np_dtype_to_tensor_dtype(value.dtype)), file=str(file))
     return kind
-
-
-def _call_child(folder: Path, timeout: float | None) -> None:
-    if not sys.executable:
-        raise OnnxRuntimeError(
-            "a trace starts a Python of its own, and sys.executable does not name one: run it from an ordinary Python"
-        )
-    source = str(Path(onnx_notebook_profiler.__file__).parents[1])
-    paths = [source, os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    command = [sys.executable, "-m", "onnx_notebook_profiler.ort.tracer", str(folder)]
-    try:
-        done = subprocess.run(  # noqa: S603 - our own module, nothing of the model in the command
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env=environment,
-            timeout=timeout,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise OnnxRuntimeError(
-            f"the traced runs took longer than {timeout} seconds and were stopped: give a smaller model or a longer "
-            f"timeout"
-        ) from error
-    if done.returncode:
-        raise OnnxRuntimeError(_last_words(done.returncode, done.stderr))
-
-
-def _last_words(code: int, stderr: str) -> str:
-    how = f"exit code {code}"
-    if code < 0:
-        how = f"signal {-code}"
-        if -code in signal.valid_signals():
-            how = f"signal {signal.Signals(-code).name}"
-    lines = "\n".join(stderr.strip().splitlines()[-_LAST_LINES:]) or "(nothing)"
-    return (
-        f"the process that ran the traced onnxruntime died ({how}); this one goes on. Use backend='onnxruntime' "
-        f"without trace. Its last lines:\n{lines}"
-    )
 
 
 def _read(folder: Path, number: int) -> RawTrace:

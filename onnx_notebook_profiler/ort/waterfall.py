@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 from onnx_notebook_profiler.allocators import BFCArena
 from onnx_notebook_profiler.errors import AllocationError
 from onnx_notebook_profiler.events import RuntimeEventAction
 from onnx_notebook_profiler.events.event import NO_NODE
 from onnx_notebook_profiler.ort.events import PlannedEvent
-from onnx_notebook_profiler.ort.replay import Session
+from onnx_notebook_profiler.ort.replay import Session, play
 
 __all__ = ["Waterfall", "waterfall"]
 
@@ -32,28 +34,22 @@ class Waterfall:
 
 def waterfall(session: Session, arena: BFCArena) -> Waterfall:
     """Play *session* on a fresh *arena*, up to its end or to a refused request."""
-    for event in session.reserved:
-        arena.reserve(event.nbytes)
     tensors = 0
     most = _Most(arena)
+    play(session.made, {}, arena, after=most.look)
+    most.look()
     for run in session.runs:
         tensors = max(tensors, _tensors(run.events))
-        events, handles = run.events, {}
-        try:
-            if run.block is not None:
+        events: Sequence[PlannedEvent] = run.events
+        handles: dict[int, Any] = {}
+        if run.block is not None:
+            try:
                 handles[0] = arena.allocate(run.block[0].nbytes)
                 events = run.block[1:]
-        except AllocationError:
-            events = run.events
-        for event in events:
-            if event.action is _FREE:
-                arena.free(handles.pop(event.number))
-                continue
-            try:
-                handles[event.number] = arena.allocate(event.nbytes)
             except AllocationError:
-                return most.so_far(tensors)
-            most.look()
+                events = run.events
+        if play(events, handles, arena, after=most.look) is not None:
+            break
     return most.so_far(tensors)
 
 

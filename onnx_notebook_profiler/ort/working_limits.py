@@ -48,10 +48,10 @@ class WorkingLimits:
     """The limits under which a session's runs go through."""
 
     ranges: tuple[LimitRange, ...]
-    """In ascending order; those where the limit is void left out."""
-    void_below: int
-    """Limits below this one do not limit anything: more is reserved than they allow, and onnxruntime then counts what
-    is left as almost everything. 0 or 1: there are no such limits."""
+    """In ascending order; void ones left out."""
+    void: tuple[LimitRange, ...]
+    """Limits that do not limit anything: more is reserved than they allow, and onnxruntime then counts what is left
+    as almost everything."""
 
     @property
     def least(self) -> int:
@@ -65,7 +65,7 @@ class WorkingLimits:
             SizeError: *limit* is no integer of 0 or more.
         """
         check_limit(limit)
-        return limit == 0 or limit < self.void_below or any(limit in one for one in self.ranges)
+        return limit == 0 or any(limit in one for one in (*self.void, *self.ranges))
 
 
 def check_limit(limit: object) -> int:
@@ -104,20 +104,29 @@ def scan_runs(
     """
     count = max(1, len(session.runs))
     found: list[list[LimitRange]] = [[] for _ in range(count)]
-    limit: int | None = max(1, session.least_bytes)
+    void: list[list[LimitRange]] = [[] for _ in range(count)]
+    reserved, least = session.reserved_bytes, max(1, session.least_bytes)
+    limit = 1
     for _ in range(MOST_STEPS):
-        assert limit is not None
+        is_void = limit < reserved
+        if not is_void:
+            limit = max(limit, least)
         arena = new_arena(limit)
         refusal = replay(session, arena, **options).refusal
         following = arena.next_limit
+        if is_void:
+            following = min(following or reserved, reserved)
         last = None if following is None else following - 1
-        for ranges in found[: count if refusal is None else refusal.run]:
+        for ranges in (void if is_void else found)[
+            : count if refusal is None else max(0, refusal.run)
+        ]:
             if ranges and ranges[-1].last == limit - 1:
                 ranges[-1] = LimitRange(ranges[-1].first, last)
             else:
                 ranges.append(LimitRange(limit, last))
         if following is None:
-            return tuple(WorkingLimits(tuple(one), session.reserved_bytes) for one in found)
+            pairs = zip(found, void, strict=True)
+            return tuple(WorkingLimits(tuple(one), tuple(other)) for one, other in pairs)
         limit = following
     raise SizeError(
         f"the arena's answers change at more than {MOST_STEPS:,} limits; the last one tried was {limit:,} bytes"

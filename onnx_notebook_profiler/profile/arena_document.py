@@ -60,7 +60,7 @@ def _runs(report: ArenaReport) -> str:
 
 
 def _headline(report: ArenaReport, moment: ArenaMoment) -> str:
-    at_least = "at least " if report.source.caveat else ""
+    at_least = "at least " if report.source.is_bound else ""
     text = (
         f"max_mem of {at_least}{report.least_max_mem:,} bytes ({format_bytes(report.least_max_mem)}) and more "
         f"works for {_runs(report)}"
@@ -78,7 +78,8 @@ def _headline(report: ArenaReport, moment: ArenaMoment) -> str:
 def _failure(report: ArenaReport, moment: ArenaMoment) -> str:
     refusal = moment.refusal
     assert refusal is not None
-    text = f"fails in run {refusal.run + 1} at {_where(report, refusal.event)}"
+    run = f"in run {refusal.run + 1}" if refusal.run >= 0 else "while the session is made"
+    text = f"fails {run} at {_where(report, refusal.event)}"
     return f"{text}: {refusal.message.split(':')[0]}"
 
 
@@ -99,6 +100,8 @@ def _limits(report: ArenaReport) -> Iterator[Block]:
     yield f"{settings.strategy_name}, {graph}, {pattern}, one thread; requests {source}."
     if report.source.caveat:
         yield report.source.caveat
+    if report.verified is not None:
+        yield f"Tried: {report.verified}."
     rows: list[tuple[object, ...]] = []
     for words, limits in (("one run", report.first_run), (_runs(report), report.limits)):
         shown = [str(one) for one in limits.ranges[-_MOST_RANGES:]]
@@ -266,10 +269,9 @@ def _requests(report: ArenaReport) -> Table:
     arena = dataclasses.replace(
         report, settings=dataclasses.replace(report.settings, max_mem=0)
     ).fresh_arena()
-    for event in report.session.reserved:
-        arena.reserve(event.nbytes)
+    made = list(place_events(report.session.made, arena))
     events = list(place_events(report.session.runs[0].events, arena)) if report.session.runs else []
-    asked = [event for event in events if event.action is not RuntimeEventAction.FREE]
+    asked = [event for event in (*made, *events) if event.action is not RuntimeEventAction.FREE]
     rows = [
         (
             report.source.labels.get(event.node, ""),
@@ -279,7 +281,7 @@ def _requests(report: ArenaReport) -> Table:
             event.nbytes + (event.padding or 0),
             event.padding,
         )
-        for event in (*report.session.reserved, *asked)
+        for event in asked
     ]
     columns = (
         Column("node"),

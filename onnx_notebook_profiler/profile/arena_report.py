@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from onnx_notebook_profiler.allocators import BFCArena
 from onnx_notebook_profiler.allocators.arena_chunks import ArenaRegion, ArenaStatistics
 from onnx_notebook_profiler.allocators.arena_settings import ArenaSettings
+from onnx_notebook_profiler.model import LoadedModel
 from onnx_notebook_profiler.ort.advice import Variant, kept_results, variants
-from onnx_notebook_profiler.ort.events import PlannedEvent
-from onnx_notebook_profiler.ort.replay import Outcome, Refusal, Session, replay, session_of
+from onnx_notebook_profiler.ort.limit_trials import Trial, try_limits
+from onnx_notebook_profiler.ort.replay import Outcome, Refusal, Session, replay
 from onnx_notebook_profiler.ort.waterfall import Waterfall, waterfall
 from onnx_notebook_profiler.ort.working_limits import (
     LimitRange,
@@ -26,7 +27,7 @@ from onnx_notebook_profiler.ort.working_limits import (
 if TYPE_CHECKING:
     from onnx_notebook_profiler.profile.arena_sweep import ArenaSweep
 
-__all__ = ["ArenaMoment", "ArenaReport", "SessionSource"]
+__all__ = ["ArenaMoment", "ArenaReport", "SessionSource", "Verified"]
 
 Sizes = Mapping[str, int]
 
@@ -43,14 +44,25 @@ class SessionSource(Protocol):
         """What is not in the requests; empty where all of them are."""
 
     @property
+    def is_bound(self) -> bool:
+        """Whether a real session asks for more than these requests."""
+
+    @property
+    def model(self) -> LoadedModel:
+        """The author's model."""
+
+    @property
     def labels(self) -> Mapping[int, str]:
         """What each node is called."""
 
-    def reserved(self) -> tuple[PlannedEvent, ...]:
-        """What is reserved when the session is made."""
+    def key(self, sizes: Sizes) -> int:
+        """The key of the memory pattern for runs of these sizes."""
 
-    def run(self, sizes: Sizes) -> tuple[int, tuple[PlannedEvent, ...]]:
-        """The pattern's key at these sizes, and what a run asks for without a pattern."""
+    def prepare(self, sizes: Iterable[Sizes], *, pattern: bool) -> None:
+        """These sizes will be asked for, in sessions of runs that are all the same."""
+
+    def session(self, sizes: Sequence[Sizes], *, pattern: bool) -> Session:
+        """What a session asks for whose runs have these sizes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,6 +95,37 @@ class ArenaMoment:
         )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verified:
+    """Limits tried on the real runtime."""
+
+    version: str
+    """onnxruntime's."""
+    trials: tuple[Trial, ...]
+    expected: tuple[bool, ...]
+    """For each limit what the report says."""
+
+    @property
+    def agreed(self) -> int:
+        """Limits under which the real runtime did what the report says."""
+        pairs = zip(self.trials, self.expected, strict=True)
+        return sum(one.works == works for one, works in pairs)
+
+    @property
+    def disagreed(self) -> tuple[Trial, ...]:
+        """The others."""
+        pairs = zip(self.trials, self.expected, strict=True)
+        return tuple(one for one, works in pairs if one.works != works)
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.agreed} of {len(self.trials)} limits as predicted by onnxruntime {self.version}"
+        )
+        if self.disagreed:
+            text += f"; otherwise under {', '.join(f'{one.max_mem:,}' for one in self.disagreed)}"
+        return text
+
+
 @dataclasses.dataclass(frozen=True)
 class ArenaReport:
     """The limits under which a session's runs go through. Bytes are exact integers."""
@@ -99,6 +142,11 @@ class ArenaReport:
     session: Session
     collisions: tuple[tuple[Sizes, Sizes], ...]
     """Sizes of different runs that share a pattern's key."""
+    model: LoadedModel
+    feeds: Callable[[Sizes], Mapping[str, Any]]
+    """Makes the feeds of a run."""
+    verified: Verified | None = None
+    """What the real runtime did around the edges; None where it was not asked."""
 
     # which limits work
 
@@ -152,6 +200,45 @@ class ArenaReport:
     @property
     def _asked(self) -> int:
         return self.settings.max_mem or self.least_max_mem
+
+    # the real runtime
+
+    def verify(self, *, most: int = 40, timeout: float | None = None) -> ArenaReport:
+        """Try the real runtime around the edges of what works, in a process of its own.
+
+        Tried are both sides of each edge to the byte, the limit asked about, and the least one of a single run.
+
+        Args:
+            most: How many limits to try, those at the least one first.
+            timeout: Seconds that it may take in all.
+
+        Returns:
+            This report with :attr:`verified`.
+
+        Raises:
+            MissingExtraError, OnnxRuntimeError, FeedError: As
+                :func:`~onnx_notebook_profiler.ort.limit_trials.try_limits`.
+        """
+        edges = [self.least_max_mem, self.least_max_mem - 1, self.settings.max_mem]
+        edges += [self.first_run.least, self.first_run.least - 1]
+        for one in reversed(self.working[:-1]):
+            edges += [one.first, one.first - 1, *([one.last, one.last + 1] if one.last else [])]
+        reserved = self.session.reserved_bytes
+        edges += [reserved - 1, reserved]
+        limits = [limit for limit in dict.fromkeys(edges) if limit > 0][:most]
+        made: dict[tuple[tuple[str, int], ...], Mapping[str, Any]] = {}
+        feeds = [made.setdefault(tuple(sorted(one.items())), self.feeds(one)) for one in self.sizes]
+        version, trials = try_limits(
+            self.model,
+            feeds,
+            limits,
+            self.settings,
+            pattern=self.pattern,
+            optimized=self.optimized,
+            timeout=timeout,
+        )
+        expected = tuple(self.works(one.max_mem) for one in trials)
+        return dataclasses.replace(self, verified=Verified(version, trials, expected))
 
     # what may surprise, and what to do
 
@@ -223,7 +310,7 @@ class ArenaReport:
         """The report of the same session for runs of these sizes."""
         session, collisions = _session(other.source, sizes, use_patterns=other.pattern)
         return dataclasses.replace(
-            other, sizes=tuple(sizes), session=session, collisions=collisions
+            other, sizes=tuple(sizes), session=session, collisions=collisions, verified=None
         )
 
     # arenas
@@ -278,14 +365,24 @@ def make_report(
     source: SessionSource,
     sizes: Sequence[Sizes],
     settings: ArenaSettings,
+    feeds: Callable[[Sizes], Mapping[str, Any]],
     *,
     pattern: bool,
     optimized: bool,
 ) -> ArenaReport:
-    """The report of a session whose runs have these sizes."""
+    """The report of a session whose runs have these sizes; *feeds* makes the feeds of a run."""
     session, collisions = _session(source, sizes, use_patterns=pattern)
     return ArenaReport(
-        model_name, tuple(sizes), settings, pattern, optimized, source, session, collisions
+        model_name=model_name,
+        sizes=tuple(sizes),
+        settings=settings,
+        pattern=pattern,
+        optimized=optimized,
+        source=source,
+        session=session,
+        collisions=collisions,
+        model=source.model,
+        feeds=feeds,
     )
 
 
@@ -293,12 +390,11 @@ def _session(
     source: SessionSource, sizes: Sequence[Sizes], *, use_patterns: bool
 ) -> tuple[Session, tuple[tuple[Sizes, Sizes], ...]]:
     """The session's requests, and the pairs of different sizes that share a key."""
-    runs = [source.run(one) for one in sizes]
-    collisions: dict[int, Sizes] = {}
+    session = source.session(sizes, pattern=use_patterns)
+    known: dict[int, Sizes] = {}
     pairs: list[tuple[Sizes, Sizes]] = []
-    for (key, _), one in zip(runs, sizes, strict=True):
-        first = collisions.setdefault(key, one)
+    for one in sizes if use_patterns else ():
+        first = known.setdefault(source.key(one), one)
         if dict(first) != dict(one) and (first, one) not in pairs:
             pairs.append((first, one))
-    session = session_of(source.reserved(), runs, use_patterns=use_patterns)
-    return session, tuple(pairs) if use_patterns else ()
+    return session, tuple(pairs)

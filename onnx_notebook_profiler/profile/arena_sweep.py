@@ -78,7 +78,9 @@ def sweep(report: ArenaReport, dim: str, low: int, high: int, points: int) -> Ar
         sizes = list(range(low, high + 1))
     else:
         sizes = sorted({round(size) for size in np.geomspace(low, high, points).tolist()})
-    found = [_at(report, dim, size) for size in sizes]
+    asked = [{**report.sizes[0], dim: size} for size in sizes]
+    report.source.prepare(asked, pattern=report.pattern)
+    found = [report.resized(one) for one in asked]
     return ArenaSweep(
         report.model_name,
         dim,

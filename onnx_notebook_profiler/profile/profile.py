@@ -23,7 +23,7 @@ from onnx_notebook_profiler.profile.join import join, sizes_of
 from onnx_notebook_profiler.profile.result import Profile
 from onnx_notebook_profiler.symbolic.context import ComputeContext
 
-__all__ = ["profile", "profile_run"]
+__all__ = ["complete_feeds", "profile", "profile_run"]
 
 
 def profile(
@@ -56,7 +56,7 @@ def profile(
     if not isinstance(evaluator, ReferenceEvaluator):
         evaluator = ReferenceEvaluator(evaluator, kernels=kernels)
     context = _predict(evaluator.model)
-    given, generated = _complete(evaluator.model, context, feeds or {}, dims or {})
+    given, generated = complete_feeds(evaluator.model, context, feeds or {}, dims or {})
     records: list[RunRecord] = []
     try:
         with observing(records.append, progress):
@@ -90,7 +90,7 @@ def _predict(model: LoadedModel) -> ComputeContext:
     return context
 
 
-def _complete(
+def complete_feeds(
     model: LoadedModel,
     context: ComputeContext,
     feeds: Mapping[str, Any],

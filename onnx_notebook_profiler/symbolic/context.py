@@ -364,6 +364,11 @@ class ComputeContext:
         """Tag of one node; IndexError where there is no such node."""
         return self.node_tags[_checked(index, len(self.node_tags))]
 
+    @property
+    def types(self) -> Mapping[str, ValueType | UnknownSize]:
+        """Element type and shape of each value of the main graph, or why it is not known."""
+        return self._types
+
     def shape(self, name: str) -> tuple[Scalar, ...] | None:
         """Shape of a value, ints and expressions as text; None where it is unknown."""
         kind = self._types.get(name)

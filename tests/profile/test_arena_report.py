@@ -31,6 +31,7 @@ def report(
         plan_model(load_model(HEAD + text)),
         sizes,
         ArenaSettings.checked(**settings),
+        lambda _: {},
         pattern=pattern,
         optimized=False,
     )
