@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import NamedTuple
 
-from onnx import ModelProto
-
+from onnx_notebook_profiler.events.event import NO_NODE
 from onnx_notebook_profiler.ort.events import request_bytes
 from onnx_notebook_profiler.ort.measured_types import data_type_of
 from onnx_notebook_profiler.ort.node_map import NodeMap, NodeOrigin
@@ -18,8 +17,6 @@ from onnx_notebook_profiler.ort.trace import TraceEvent, TraceRule
 from onnx_notebook_profiler.ort.tracing import RawRun, RawTrace, Row
 
 __all__ = ["attribute"]
-
-_NO_ORIGIN: Final = NodeOrigin("unknown")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,9 +31,7 @@ class _Span:
     """Names of its outputs that are there, in the graph that ran."""
 
 
-def attribute(
-    raw: RawTrace, nodes: NodeMap, ran: ModelProto
-) -> tuple[tuple[TraceEvent, ...], tuple[str, ...]]:
+def attribute(raw: RawTrace, nodes: NodeMap) -> tuple[tuple[TraceEvent, ...], tuple[str, ...]]:
     """The events of a trace, and what has to be said of them.
 
     A request belongs to the innermost node during which it was made; what goes back before that node ends was scratch.
@@ -51,10 +46,12 @@ def attribute(
     elif len(profiled) != len(raw.runs):
         notes.append("requests are not told by node: the profile misses runs")
         profiled = ()
-    outputs = frozenset(value.name for value in ran.graph.output)
-    told = _Told(outputs)
+    told = _Told(nodes.results)
     for row in raw.made:
-        told.add(row, -1, None, "reserved" if row[0] == RESERVE else "session")
+        if row[0] == FREE:
+            told.give_back(row, -1, None)
+        else:
+            told.ask(row, -1, None, "reserved" if row[0] == RESERVE else "session")
     for number, run in enumerate(raw.runs):
         spans: list[_Span] = []
         if profiled:
@@ -79,68 +76,89 @@ def _spans(run: ProfiledRun, began: int, nodes: NodeMap) -> Iterator[_Span]:
 class _Told:
     """Events as they are told, and the requests that are live."""
 
-    def __init__(self, outputs: frozenset[str]) -> None:
-        self.outputs = outputs
+    def __init__(self, results: frozenset[str]) -> None:
+        self.results = results
         self.events: list[TraceEvent] = []
         self._live: dict[int, TraceEvent] = {}
         self._numbers = itertools.count()
 
-    def add(
-        self, row: Row, run: int, span: _Span | None, rule: TraceRule, value: str = ""
-    ) -> None:
+    def ask(self, row: Row, run: int, span: _Span | None, rule: TraceRule, value: str = "") -> None:
+        """A request."""
         kind, at, address, nbytes = row
-        origin = span.origin if span is not None else _NO_ORIGIN
-        place = {
-            "node": -1 if origin.index is None else origin.index,
-            "path": origin.path,
-            "ran": span.row.op_type if span is not None else "",
-        }
-        if kind == FREE:
-            asked = self._live.pop(address)
-            event = dataclasses.replace(asked, kind="free", ns=at, run=run, **place)
-        else:
-            if value in self.outputs:
-                rule = "output"
-            event = TraceEvent(
-                kind="reserve" if kind == RESERVE else "alloc",
-                ns=at,
-                nbytes=nbytes,
-                buffer=next(self._numbers),
-                address=address,
-                run=run,
-                value=value,
-                rule=rule,
-                **place,
-            )
-            self._live[address] = event
+        node, path, ran = _place(span)
+        event = TraceEvent(
+            kind="reserve" if kind == RESERVE else "alloc",
+            ns=at,
+            nbytes=nbytes,
+            buffer=next(self._numbers),
+            address=address,
+            run=run,
+            node=node,
+            ran=ran,
+            value=value,
+            rule=rule,
+            path=path,
+        )
+        self._live[address] = event
         self.events.append(event)
+
+    def give_back(self, row: Row, run: int, span: _Span | None) -> None:
+        """The buffer of a request goes back."""
+        _, at, address, _ = row
+        asked = self._live.pop(address)
+        node, path, ran = _place(None if asked.rule == "pattern" else span)
+        self.events.append(
+            dataclasses.replace(asked, kind="free", ns=at, run=run, node=node, path=path, ran=ran)
+        )
+
+
+def _place(span: _Span | None) -> tuple[int, tuple[tuple[int, str], ...], str]:
+    """Index and path of the author's node, and operator of what ran."""
+    if span is None:
+        return NO_NODE, (), ""
+    index = span.origin.index
+    return NO_NODE if index is None else index, span.origin.path, span.row.op_type
 
 
 def _attribute_run(told: _Told, number: int, run: RawRun, spans: Sequence[_Span]) -> None:
     owners = list(_owners(run.rows, spans))
     ends = _lifetimes(run.rows)
-    values = _values(run.rows, owners, ends)
+    values = _values(run, owners, ends, told.results)
     first = min((span.start for span in spans), default=None)
-    before: _Span | None = None
+    done = _Done(spans)
     for at, (row, owner) in enumerate(zip(run.rows, owners, strict=True)):
+        if row[0] == FREE:
+            over = row[1] > run.ended
+            told.give_back(row, number, None if over else done.before(row[1], owner))
+            continue
+        back = ends.get(at)
         rule: TraceRule = "unknown"
-        if row[0] != FREE:
-            if owner is not None:
-                back = ends.get(at)
-                scratch = back is not None and owners[back] is owner
-                rule = "scratch" if scratch else "own"
-            elif first is not None and row[1] < first:
-                rule = "pattern"
-        before = owner or before
-        place = before if row[0] == FREE and row[1] <= run.ended else owner
-        if row[0] == FREE and at not in values and _is_over(row, run, spans):
-            place = None
-        told.add(row, number, place, rule, values.get(at, ""))
+        if back is not None and run.rows[back][1] > run.ended:
+            rule = "output"
+        elif owner is not None:
+            rule = "own" if back is None or owners[back] is not owner else "scratch"
+        elif first is not None and row[1] < first:
+            rule = "pattern"
+        told.ask(row, number, owner, rule, values.get(at, ""))
 
 
-def _is_over(row: Row, run: RawRun, spans: Sequence[_Span]) -> bool:
-    """Whether a buffer goes back when all nodes are done."""
-    return row[1] > run.ended or not spans
+class _Done:
+    """Which node ended last."""
+
+    def __init__(self, spans: Iterable[_Span]) -> None:
+        self._coming = sorted(spans, key=lambda span: span.end, reverse=True)
+        self._last: _Span | None = None
+
+    def before(self, at: int, within: _Span | None) -> _Span | None:
+        """The node that ended last up to *at*, or the one that still runs where none ended inside of it.
+
+        Times must not go back from call to call.
+        """
+        while self._coming and self._coming[-1].end <= at:
+            self._last = self._coming.pop()
+        if within is not None and (self._last is None or self._last.start < within.start):
+            return within
+        return self._last
 
 
 def _owners(rows: Sequence[Row], spans: Sequence[_Span]) -> Iterator[_Span | None]:
@@ -169,34 +187,55 @@ def _lifetimes(rows: Iterable[Row]) -> Mapping[int, int]:
 
 
 def _values(
-    rows: Sequence[Row], owners: Sequence[_Span | None], ends: Mapping[int, int]
+    run: RawRun,
+    owners: Sequence[_Span | None],
+    ends: Mapping[int, int],
+    results: frozenset[str],
 ) -> Mapping[int, str]:
-    """The value of each request that outlives its node: outputs of the same size, in their order."""
-    asked: dict[int, list[int]] = {}
+    """The value of each request that outlives its node, by position: outputs of the same size, in their order."""
+    asked: dict[int, list[_Request]] = {}
     spans: dict[int, _Span] = {}
-    for at, (row, owner) in enumerate(zip(rows, owners, strict=True)):
+    for at, (row, owner) in enumerate(zip(run.rows, owners, strict=True)):
         if row[0] == FREE or owner is None:
             continue
         back = ends.get(at)
         if back is None or owners[back] is not owner:
-            asked.setdefault(id(owner), []).append(at)
+            kept = back is None or run.rows[back][1] > run.ended
+            asked.setdefault(id(owner), []).append(_Request(at, row[3], kept))
             spans[id(owner)] = owner
     found: dict[int, str] = {}
-    for key, places in asked.items():
-        found.update(_matched(spans[key], [(at, rows[at][3]) for at in places]))
+    for key, requests in asked.items():
+        found.update(_matched(spans[key], requests, results))
     return found
 
 
-def _matched(span: _Span, asked: Sequence[tuple[int, int]]) -> Iterator[tuple[int, str]]:
-    """Positions with the names of outputs; none where more outputs than requests have a size."""
+class _Request(NamedTuple):
+    at: int
+    nbytes: int
+    is_kept: bool
+    """Whether it goes back when the run is over."""
+
+
+def _matched(
+    span: _Span, requests: Sequence[_Request], results: frozenset[str]
+) -> Iterator[tuple[int, str]]:
+    """Positions with the names of outputs; none where more outputs than requests have a size.
+
+    What the caller gets is kept to the end, and what is kept so is what the caller gets, where the node makes any.
+    """
     if len(span.outputs) != len(span.row.outputs):
         return
-    sizes: dict[int, list[str]] = {}
+    groups: dict[tuple[int, bool], list[str]] = {}
     for name, (kind, shape) in zip(span.outputs, span.row.outputs, strict=True):
         code = data_type_of(kind)
         if code:
-            sizes.setdefault(request_bytes(code, shape), []).append(name)
-    for size, names in sizes.items():
-        places = [at for at, nbytes in asked if nbytes == size]
+            groups.setdefault((request_bytes(code, shape), name in results), []).append(name)
+    has_results = any(is_result for _, is_result in groups)
+    for (size, is_result), names in groups.items():
+        places = [
+            one.at
+            for one in requests
+            if one.nbytes == size and (one.is_kept == is_result or not has_results)
+        ]
         if len(places) == len(names):
             yield from zip(places, names, strict=True)

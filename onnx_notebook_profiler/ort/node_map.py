@@ -81,6 +81,8 @@ class NodeMap:
 
     def __init__(self, author: ModelProto, places: tuple[Place, ...], ran: ModelProto) -> None:
         self._places = places
+        self.results = frozenset(value.name for value in ran.graph.output)
+        """What the caller gets."""
         self._origins: dict[str, NodeOrigin] = {}
         self._nodes: dict[str, NodeProto] = {}
         self._nameless: dict[str, list[NodeProto]] = {}
