@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-import onnx_notebook_profiler
 from onnx_notebook_profiler.errors import FeedError, OnnxRuntimeError
 from onnx_notebook_profiler.model import shorten
 from onnx_notebook_profiler.ort.c_api import find_library
@@ -175,7 +174,7 @@ def _call_child(folder: Path, timeout: float | None) -> None:
         raise OnnxRuntimeError(
             "a trace starts a Python of its own, and sys.executable does not name one: run it from an ordinary Python"
         )
-    source = str(Path(onnx_notebook_profiler.__file__).parents[1])
+    source = str(Path(__file__).parents[2])
     paths = [source, os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     command = [sys.executable, "-m", "onnx_notebook_profiler.ort.tracer", str(folder)]
