@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from onnx_notebook_profiler.events.event import NO_NODE
 from onnx_notebook_profiler.ort.events import request_bytes
@@ -16,7 +16,10 @@ from onnx_notebook_profiler.ort.recording_allocator import FREE, RESERVE
 from onnx_notebook_profiler.ort.trace import TraceEvent, TraceRule
 from onnx_notebook_profiler.ort.tracing import RawRun, RawTrace, Row
 
-__all__ = ["attribute"]
+__all__ = ["Attributed", "NodeBytes", "attribute"]
+
+_ROUNDED: Final = 2000
+"""ns by which a node may end later than its row says: start and duration are rounded down to µs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,13 +28,35 @@ class _Span:
 
     start: int
     end: int
+    at: int
+    """Position of its row in the profile of its run."""
     row: NodeRow
     origin: NodeOrigin
     outputs: tuple[str, ...]
     """Names of its outputs that are there, in the graph that ran."""
 
 
-def attribute(raw: RawTrace, nodes: NodeMap) -> tuple[tuple[TraceEvent, ...], tuple[str, ...]]:
+@dataclasses.dataclass(slots=True)
+class NodeBytes:
+    """What was live when a node ended, and what its kernel had beside that."""
+
+    live: int
+    io: int
+    """The part that the caller gets."""
+    scratch: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attributed:
+    """A trace told by nodes."""
+
+    events: tuple[TraceEvent, ...]
+    node_bytes: tuple[Mapping[int, NodeBytes], ...]
+    """For each run, by position of the node's row in the profile; empty where requests are not told by node."""
+    notes: tuple[str, ...]
+
+
+def attribute(raw: RawTrace, nodes: NodeMap) -> Attributed:
     """The events of a trace, and what has to be said of them.
 
     A request belongs to the innermost node during which it was made; what goes back before that node ends was scratch.
@@ -52,24 +77,25 @@ def attribute(raw: RawTrace, nodes: NodeMap) -> tuple[tuple[TraceEvent, ...], tu
             told.give_back(row, -1, None)
         else:
             told.ask(row, -1, None, "reserved" if row[0] == RESERVE else "session")
+    held = []
     for number, run in enumerate(raw.runs):
         spans: list[_Span] = []
         if profiled:
             spans = list(_spans(profiled[number], raw.profile_began or 0, nodes))
-        _attribute_run(told, number, run, spans)
-    return tuple(told.events), tuple(notes)
+        held.append(_attribute_run(told, number, run, spans))
+    return Attributed(tuple(told.events), tuple(held), tuple(notes))
 
 
 def _spans(run: ProfiledRun, began: int, nodes: NodeMap) -> Iterator[_Span]:
     """The nodes of a run, by start; an owner before what it holds."""
     found = []
-    for row in run.rows:
+    for at, row in enumerate(run.rows):
         node = nodes.node(row.name, row.number)
         names = tuple(name for name in node.output if name) if node is not None else ()
         start = began + row.start_us * 1000
-        end = began + (row.start_us + row.duration_us + 2) * 1000  # both were rounded down
+        end = began + (row.start_us + row.duration_us) * 1000 + _ROUNDED
         origin = nodes.origin(row.name, row.number)
-        found.append(_Span(start, end, row, origin, names))
+        found.append(_Span(start, end, at, row, origin, names))
     yield from sorted(found, key=lambda span: (span.start, -span.end))
 
 
@@ -79,6 +105,8 @@ class _Told:
     def __init__(self, results: frozenset[str]) -> None:
         self.results = results
         self.events: list[TraceEvent] = []
+        self.live = self.io = 0
+        """Bytes that were asked for and not given back, and the part of them that the caller gets."""
         self._live: dict[int, TraceEvent] = {}
         self._numbers = itertools.count()
 
@@ -100,16 +128,23 @@ class _Told:
             path=path,
         )
         self._live[address] = event
-        self.events.append(event)
+        self._count(event, nbytes)
 
     def give_back(self, row: Row, run: int, span: _Span | None) -> None:
         """The buffer of a request goes back."""
         _, at, address, _ = row
         asked = self._live.pop(address)
         node, path, ran = _place(None if asked.rule == "pattern" else span)
-        self.events.append(
-            dataclasses.replace(asked, kind="free", ns=at, run=run, node=node, path=path, ran=ran)
+        event = dataclasses.replace(
+            asked, kind="free", ns=at, run=run, node=node, path=path, ran=ran
         )
+        self._count(event, -asked.nbytes)
+
+    def _count(self, event: TraceEvent, nbytes: int) -> None:
+        self.events.append(event)
+        self.live += nbytes
+        if event.rule == "output":
+            self.io += nbytes
 
 
 def _place(span: _Span | None) -> tuple[int, tuple[tuple[int, str], ...], str]:
@@ -120,16 +155,21 @@ def _place(span: _Span | None) -> tuple[int, tuple[tuple[int, str], ...], str]:
     return NO_NODE if index is None else index, span.origin.path, span.row.op_type
 
 
-def _attribute_run(told: _Told, number: int, run: RawRun, spans: Sequence[_Span]) -> None:
-    owners = list(_owners(run.rows, spans))
+def _attribute_run(
+    told: _Told, number: int, run: RawRun, spans: Sequence[_Span]
+) -> Mapping[int, NodeBytes]:
+    running = list(_running(run.rows, spans))
+    owners = [open_spans[-1] if open_spans else None for open_spans in running]
     ends = _lifetimes(run.rows)
     values = _values(run, owners, ends, told.results)
     first = min((span.start for span in spans), default=None)
-    done = _Done(spans)
+    done, meter = _Done(spans), _Meter(told, spans)
     for at, (row, owner) in enumerate(zip(run.rows, owners, strict=True)):
+        meter.advance(row[1])
         if row[0] == FREE:
             over = row[1] > run.ended
             told.give_back(row, number, None if over else done.before(row[1], owner))
+            meter.note(running[at], told.events[-1])
             continue
         back = ends.get(at)
         rule: TraceRule = "unknown"
@@ -140,6 +180,47 @@ def _attribute_run(told: _Told, number: int, run: RawRun, spans: Sequence[_Span]
         elif first is not None and row[1] < first:
             rule = "pattern"
         told.ask(row, number, owner, rule, values.get(at, ""))
+        meter.note(running[at], told.events[-1])
+    meter.advance(None)
+    return meter.found
+
+
+class _Meter:
+    """The bytes that are live when each node ends: after its own requests, before anything of others goes back."""
+
+    def __init__(self, told: _Told, spans: Sequence[_Span]) -> None:
+        self.found: dict[int, NodeBytes] = {}
+        self._told = told
+        self._coming = list(reversed(spans))
+        self._scratch: dict[int, int] = {}
+
+    def advance(self, at: int | None) -> None:
+        """Nodes that began up to *at* hold what is live now, until something is noted; None: all of them."""
+        while self._coming and (at is None or self._coming[-1].start <= at):
+            span = self._coming.pop()
+            self.found[span.at] = NodeBytes(self._told.live, self._told.io)
+
+    def note(self, running: Sequence[_Span], event: TraceEvent) -> None:
+        """Something that happened while nodes ran, the innermost one last."""
+        for span in running[:-1]:
+            if span.end >= running[-1].end:  # else it is over, by less than the clock's step
+                self._update(span)
+        if not running:
+            return
+        is_release = event.kind == "free" and event.rule != "scratch"
+        if is_release and event.ns > running[-1].end - _ROUNDED:
+            return
+        held = self._update(running[-1])
+        if event.rule == "scratch":
+            sign = -1 if event.kind == "free" else 1
+            now = self._scratch.get(running[-1].at, 0) + sign * event.nbytes
+            self._scratch[running[-1].at] = now
+            held.scratch = max(held.scratch, now)
+
+    def _update(self, span: _Span) -> NodeBytes:
+        held = self.found[span.at]
+        held.live, held.io = self._told.live, self._told.io
+        return held
 
 
 class _Done:
@@ -161,8 +242,8 @@ class _Done:
         return self._last
 
 
-def _owners(rows: Sequence[Row], spans: Sequence[_Span]) -> Iterator[_Span | None]:
-    """The innermost node during which each row was written; None between nodes."""
+def _running(rows: Sequence[Row], spans: Sequence[_Span]) -> Iterator[tuple[_Span, ...]]:
+    """The nodes during which each row was written, the innermost one last; none between nodes."""
     open_spans: list[_Span] = []
     waiting = iter(spans)
     coming = next(waiting, None)
@@ -171,7 +252,7 @@ def _owners(rows: Sequence[Row], spans: Sequence[_Span]) -> Iterator[_Span | Non
             open_spans.append(coming)
             coming = next(waiting, None)
         open_spans = [span for span in open_spans if span.end > at]
-        yield open_spans[-1] if open_spans else None
+        yield tuple(open_spans)
 
 
 def _lifetimes(rows: Iterable[Row]) -> Mapping[int, int]:

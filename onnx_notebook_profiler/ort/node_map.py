@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 from onnx import GraphProto, ModelProto, NodeProto
@@ -80,6 +80,7 @@ class NodeMap:
     """
 
     def __init__(self, author: ModelProto, places: tuple[Place, ...], ran: ModelProto) -> None:
+        self._author = author.graph
         self._places = places
         self.results = frozenset(value.name for value in ran.graph.output)
         """What the caller gets."""
@@ -141,7 +142,9 @@ class NodeMap:
     ) -> NodeOrigin:
         places = [self._places[int(one)] for one in _TOKEN.findall(node.name)]
         named = [index for where, index in places if where == path]
-        if named and not region and node.op_type not in _LAYOUT:
+        if not region and node.op_type not in _LAYOUT and places:
+            if not named:
+                return self._moved(node, places)
             region = (named[0],)
         if not region:
             return NodeOrigin("added" if node.op_type in _HELPERS else "unknown", (), path)
@@ -149,6 +152,18 @@ class NodeMap:
             return NodeOrigin("fused", region, path)
         is_same = walk.nodes[region[0]].op_type == node.op_type
         return NodeOrigin("same" if is_same or named else "part", region, path)
+
+    def _moved(self, node: NodeProto, places: Sequence[Place]) -> NodeOrigin:
+        """Of a node that came out of a body, such as a branch that is always taken."""
+        path = places[0][0]
+        indices = tuple(sorted({index for where, index in places if where == path}))
+        author = self._author.node
+        for owner, name in path:
+            author = body_graphs(author[owner])[name].node
+        if len(indices) > 1:
+            return NodeOrigin("fused", indices, path)
+        is_same = author[indices[0]].op_type == node.op_type
+        return NodeOrigin("same" if is_same else "part", indices, path)
 
 
 def _spread(graph: GraphProto, told: dict[int, NodeOrigin]) -> None:

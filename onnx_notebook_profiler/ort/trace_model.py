@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,8 +13,10 @@ import onnx
 from onnx_notebook_profiler.errors import ModelError, OnnxRuntimeError
 from onnx_notebook_profiler.evaluator.feeds import FeedCheck
 from onnx_notebook_profiler.model import LoadedModel, ModelSource, load_model
-from onnx_notebook_profiler.ort.attribution import attribute
+from onnx_notebook_profiler.ort.attribution import NodeBytes, attribute
+from onnx_notebook_profiler.ort.measured import MeasuredRun, Measurement, joined
 from onnx_notebook_profiler.ort.node_map import NodeMap, name_nodes
+from onnx_notebook_profiler.ort.profile_json import read_profile
 from onnx_notebook_profiler.ort.settings import DEFAULT_SETTINGS, SessionSettings
 from onnx_notebook_profiler.ort.trace import Trace
 from onnx_notebook_profiler.ort.tracing import Job, run_jobs
@@ -28,10 +31,10 @@ def trace_model(
     runs: int = 2,
     settings: SessionSettings = DEFAULT_SETTINGS,
     timeout: float | None = None,
-) -> Trace:
+) -> tuple[Trace, Measurement]:
     """Run *model* under onnxruntime with an allocator that writes down each request, in a process of its own.
 
-    The results of a run are given back before the next one.
+    Returned are the requests, and the same runs node by node. The results of a run are given back before the next one.
 
     Args:
         feeds: A tensor for each input, for all *runs*; or one such mapping for each run.
@@ -68,13 +71,35 @@ def trace_model(
             )
         optimized = onnx.load(raw.saved, load_external_data=False)
     nodes = NodeMap(loaded.proto, places, optimized)
-    events, notes = attribute(raw, nodes)
-    return Trace(
+    told = attribute(raw, nodes)
+    found = Trace(
         version=raw.version,
         settings=settings,
-        events=events,
+        events=told.events,
         runs=len(raw.runs),
         durations_ns=tuple(run.ended - run.began for run in raw.runs),
         optimized=optimized,
-        notes=notes,
+        notes=told.notes,
     )
+    profiled = read_profile(raw.profile)
+    began = raw.profile_began or 0
+    measured = joined(raw.version, loaded.proto, profiled, nodes, optimized, began)
+    if len(told.node_bytes) == len(measured.runs):
+        runs_with_bytes = map(_with_bytes, measured.runs, told.node_bytes)
+        measured = dataclasses.replace(measured, runs=tuple(runs_with_bytes), notes=told.notes)
+    return found, measured
+
+
+def _with_bytes(run: MeasuredRun, held: Mapping[int, NodeBytes]) -> MeasuredRun:
+    nodes = [
+        dataclasses.replace(
+            node,
+            live_bytes=held[at].live,
+            io_bytes=held[at].io,
+            scratch_bytes=held[at].scratch,
+        )
+        if at in held
+        else node
+        for at, node in enumerate(run.nodes)
+    ]
+    return dataclasses.replace(run, nodes=tuple(nodes))

@@ -52,7 +52,7 @@ def weighted(text: str, **weights: tuple[int, ...]) -> ModelProto:
 
 def test_each_event_of_a_chain_is_what_a_hand_counts() -> None:
     """Buffers of 16*64*4 bytes; c takes that of a, and later runs take a block of two."""
-    found = trace_model(CHAIN, {"x": np.ones((16, 64), np.float32)}, runs=3, settings=PLAIN)
+    found, _ = trace_model(CHAIN, {"x": np.ones((16, 64), np.float32)}, runs=3, settings=PLAIN)
     first = [
         ("alloc", 4096, 0, 0, "a", "own"),
         ("alloc", 4096, 1, 1, "b", "own"),
@@ -84,7 +84,7 @@ def test_each_event_of_a_chain_is_what_a_hand_counts() -> None:
 def test_weights_that_are_packed_are_reserved(columns: int, packed: int) -> None:
     text = '<ir_version: 10, opset_import: ["" : 18]> agraph (float[N,64] x) => (y) { y = MatMul(x, w) }'
     model = weighted(text, w=(64, columns))
-    found = trace_model(model, {"x": np.ones((3, 64), np.float32)}, settings=PLAIN)
+    found, _ = trace_model(model, {"x": np.ones((3, 64), np.float32)}, settings=PLAIN)
     assert found.reserved_bytes == packed
     assert found.peak_bytes(0) == packed + 3 * columns * 4
 
@@ -94,7 +94,7 @@ def test_scratch_is_told_from_outputs() -> None:
     text = """<ir_version: 10, opset_import: ["" : 18]> agraph (float[N,3,H,W] x) => (float[N,8,H,W] y) {
         a = Conv<pads = [1, 1, 1, 1]>(x, w)  y = Relu(a) }"""
     feeds = {"x": np.ones((2, 3, 32, 32), np.float32)}
-    found = trace_model(weighted(text, w=(8, 3, 3, 3)), feeds, settings=PLAIN)
+    found, _ = trace_model(weighted(text, w=(8, 3, 3, 3)), feeds, settings=PLAIN)
     assert [
         (one.kind, one.nbytes, one.node, one.value)
         for one in found.of_run(0)
@@ -116,8 +116,9 @@ def test_nodes_and_values_of_random_graphs_are_those_of_the_rules(tmp_path: Path
     for case, (_, places), raw in zip(cases, named, run_jobs(tmp_path, jobs), strict=True):
         assert not raw.error
         nodes = NodeMap(case.model, places, onnx.load(raw.saved))
-        events, notes = attribute(raw, nodes)
-        assert notes == ()
+        told = attribute(raw, nodes)
+        events = told.events
+        assert told.notes == ()
         plan = plan_allocation(load_model(case.model))
         for number, run in enumerate(runs_events(plan, [(0, sizes_of(plan, case.values))] * 2)):
             expected = [one for one in run.events if one.action is RuntimeEventAction.ALLOCATE]
@@ -153,7 +154,7 @@ def test_live_bytes_at_each_node_are_those_of_the_runtimes_own_statistics(tmp_pa
     profiled = read_profile(Path(session.end_profiling()).read_text())
     if profiled[0].rows[0].memory is None:
         pytest.skip("mem_* fields come with onnxruntime 1.28")
-    found = trace_model(path, feeds, settings=PLAIN)
+    found, _ = trace_model(path, feeds, settings=PLAIN)
     for number, run in enumerate(profiled):
         live = found.reserved_bytes
         expected: dict[int, int] = {}
@@ -176,7 +177,7 @@ def test_runs_of_changing_sizes_and_strings() -> None:
     model = onnx.parser.parse_model(text)
     model.graph.initializer.append(numpy_helper.from_array(np.array([1], np.int64), "axis"))
     runs = [{"s": np.array(["ä" * 40] * size, object)} for size in (3, 5)]
-    found = trace_model(model, runs, settings=PLAIN)
+    found, _ = trace_model(model, runs, settings=PLAIN)
     each = 24 if sys.platform == "darwin" else 32
     asked = [
         (one.run, one.value, one.nbytes)
@@ -192,7 +193,7 @@ def test_runs_of_changing_sizes_and_strings() -> None:
 
 
 def test_runtime_events_carry_the_bytes_that_are_live() -> None:
-    found = trace_model(CHAIN, {"x": np.ones((16, 64), np.float32)}, settings=PLAIN)
+    found, _ = trace_model(CHAIN, {"x": np.ones((16, 64), np.float32)}, settings=PLAIN)
     events = found.runtime_events()
     assert [one.allocated_bytes for one in events] == [
         *(4096, 8192, 4096, 8192, 4096, 0),
