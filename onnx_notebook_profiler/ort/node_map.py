@@ -123,15 +123,21 @@ class NodeMap:
             else:
                 self._nameless.setdefault(node.op_type, []).append(node)
                 self._nameless_origins[id(node)] = told[at]
-            self._map_bodies(walk, node, told[at], path)
+            self._map_bodies(node, told[at])
 
-    def _map_bodies(
-        self, walk: _Walk, node: NodeProto, origin: NodeOrigin, path: tuple[tuple[int, str], ...]
-    ) -> None:
-        theirs = body_graphs(walk.nodes[origin.index]) if origin.index is not None else {}
+    def _map_bodies(self, node: NodeProto, origin: NodeOrigin) -> None:
+        theirs: dict[str, GraphProto] = {}
+        if origin.index is not None:
+            theirs = body_graphs(self._author_nodes(origin.path)[origin.index])
         for name, body in body_graphs(node).items():
-            inner = (*path, (-1 if origin.index is None else origin.index, name))
+            inner = (*origin.path, (-1 if origin.index is None else origin.index, name))
             self._map(_Walk(theirs.get(name, GraphProto())), body, inner)
+
+    def _author_nodes(self, path: tuple[tuple[int, str], ...]) -> Sequence[NodeProto]:
+        nodes: Sequence[NodeProto] = self._author.node
+        for owner, name in path:
+            nodes = body_graphs(nodes[owner])[name].node
+        return nodes
 
     def _told(
         self,
@@ -157,12 +163,9 @@ class NodeMap:
         """Of a node that came out of a body, such as a branch that is always taken."""
         path = places[0][0]
         indices = tuple(sorted({index for where, index in places if where == path}))
-        author = self._author.node
-        for owner, name in path:
-            author = body_graphs(author[owner])[name].node
         if len(indices) > 1:
             return NodeOrigin("fused", indices, path)
-        is_same = author[indices[0]].op_type == node.op_type
+        is_same = self._author_nodes(path)[indices[0]].op_type == node.op_type
         return NodeOrigin("same" if is_same else "part", indices, path)
 
 
