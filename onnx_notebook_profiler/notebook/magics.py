@@ -1,4 +1,4 @@
-"""The magics: ``%onnx_profile``, ``%%onnx_profile``, ``%onnx_explore`` and ``%%onnx_model``.
+"""The magics: ``%onnx_profile``, ``%%onnx_profile``, ``%onnx_explore``, ``%onnx_arena`` and ``%%onnx_model``.
 
 What needs onnx or numpy is imported when a magic is first used, so that loading the extension takes no time.
 """
@@ -39,6 +39,7 @@ from onnx_notebook_profiler.notebook.progress import ProgressBars
 if TYPE_CHECKING:
     from onnx_notebook_profiler.notebook.explorer import MemoryExplorer
     from onnx_notebook_profiler.notebook.runs import CellRuns
+    from onnx_notebook_profiler.profile.arena_report import ArenaReport
     from onnx_notebook_profiler.profile.result import Profile
 
 __all__ = ["ProfilerMagics"]
@@ -223,6 +224,72 @@ class ProfilerMagics(Magics):
             explorer = explore(model, dims, account=options.account)
         self._keep(options, explorer)
         return None if options.quiet else explorer
+
+    @no_var_expand
+    @needs_local_scope
+    @line_magic
+    @magic_arguments()
+    @argument("model", metavar="MODEL", help="a variable (model, path) or a file")
+    @_DIMS
+    @argument("--feeds", metavar="NAME", help="a variable: mapping from input name to value")
+    @argument(
+        "--max-mem",
+        metavar="BYTES",
+        default="0",
+        help="the limit that is asked about, such as 8192 or 64MiB",
+    )
+    @argument(
+        "--strategy",
+        choices=("kNextPowerOfTwo", "kSameAsRequested"),
+        default="kNextPowerOfTwo",
+        help="arena_extend_strategy (default: kNextPowerOfTwo)",
+    )
+    @argument("--no-pattern", action="store_true", help="enable_mem_pattern is off")
+    @argument("--no-optimize", action="store_true", help="the session does not optimize the graph")
+    @argument(
+        "--runs", metavar="N", type=whole_number, default=3, help="runs of one session (default: 3)"
+    )
+    @argument(
+        "--source",
+        choices=("auto", "trace", "rules"),
+        default="auto",
+        help="a trace of the installed onnxruntime, or this package's rules (default: auto)",
+    )
+    @argument("--verify", action="store_true", help="try the real runtime around the edges")
+    @_OUTPUT
+    @_QUIET
+    def onnx_arena(
+        self, line: str, local_ns: Mapping[str, Any] | None = None
+    ) -> ArenaReport | None:
+        """Say which max_mem onnxruntime's arena needs for an ONNX model, and why.
+
+        The report is the value of the line. Without --max-mem it shows the arena under the
+        least limit that works for all runs::
+
+            %onnx_arena model.onnx --dims batch=8 --max-mem 8192 --verify -o report
+        """
+        options = parse_line(self.onnx_arena, line)
+        model = self._model(options.model, local_ns)
+        dims = read_dims(options.dims, local_ns, self._names)
+        feeds = find_feeds(options.feeds, local_ns, self._names)
+        from onnx_notebook_profiler.profile.arena import arena_report
+        from onnx_notebook_profiler.symbolic.budget import parse_bytes
+
+        with usage_errors():
+            report = arena_report(
+                model,
+                dims,
+                feeds=feeds,
+                max_mem=parse_bytes(options.max_mem),
+                strategy=options.strategy,
+                pattern=not options.no_pattern,
+                optimized=not options.no_optimize,
+                runs=options.runs,
+                source=options.source,
+                verify=options.verify,
+            )
+        self._keep(options, report)
+        return None if options.quiet else report
 
     @no_var_expand
     @cell_magic

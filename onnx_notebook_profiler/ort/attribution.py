@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final, NamedTuple
 
-from onnx import ModelProto
-
+from onnx_notebook_profiler.events.event import NO_NODE
 from onnx_notebook_profiler.ort.events import request_bytes
 from onnx_notebook_profiler.ort.measured_types import data_type_of
 from onnx_notebook_profiler.ort.node_map import NodeMap, NodeOrigin
@@ -17,9 +16,10 @@ from onnx_notebook_profiler.ort.recording_allocator import FREE, RESERVE
 from onnx_notebook_profiler.ort.trace import TraceEvent, TraceRule
 from onnx_notebook_profiler.ort.tracing import RawRun, RawTrace, Row
 
-__all__ = ["attribute"]
+__all__ = ["Attributed", "NodeBytes", "attribute"]
 
-_NO_ORIGIN: Final = NodeOrigin("unknown")
+_ROUNDED: Final = 2000
+"""ns by which a node may end later than its row says: start and duration are rounded down to µs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,15 +28,35 @@ class _Span:
 
     start: int
     end: int
+    at: int
+    """Position of its row in the profile of its run."""
     row: NodeRow
     origin: NodeOrigin
     outputs: tuple[str, ...]
     """Names of its outputs that are there, in the graph that ran."""
 
 
-def attribute(
-    raw: RawTrace, nodes: NodeMap, ran: ModelProto
-) -> tuple[tuple[TraceEvent, ...], tuple[str, ...]]:
+@dataclasses.dataclass(slots=True)
+class NodeBytes:
+    """What was live when a node ended, and what its kernel had beside that."""
+
+    live: int
+    io: int
+    """The part that the caller gets."""
+    scratch: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attributed:
+    """A trace told by nodes."""
+
+    events: tuple[TraceEvent, ...]
+    node_bytes: tuple[Mapping[int, NodeBytes], ...]
+    """For each run, by position of the node's row in the profile; empty where requests are not told by node."""
+    notes: tuple[str, ...]
+
+
+def attribute(raw: RawTrace, nodes: NodeMap) -> Attributed:
     """The events of a trace, and what has to be said of them.
 
     A request belongs to the innermost node during which it was made; what goes back before that node ends was scratch.
@@ -51,98 +71,179 @@ def attribute(
     elif len(profiled) != len(raw.runs):
         notes.append("requests are not told by node: the profile misses runs")
         profiled = ()
-    outputs = frozenset(value.name for value in ran.graph.output)
-    told = _Told(outputs)
+    told = _Told(nodes.results)
     for row in raw.made:
-        told.add(row, -1, None, "reserved" if row[0] == RESERVE else "session")
+        if row[0] == FREE:
+            told.give_back(row, -1, None)
+        else:
+            told.ask(row, -1, None, "reserved" if row[0] == RESERVE else "session")
+    held = []
     for number, run in enumerate(raw.runs):
         spans: list[_Span] = []
         if profiled:
             spans = list(_spans(profiled[number], raw.profile_began or 0, nodes))
-        _attribute_run(told, number, run, spans)
-    return tuple(told.events), tuple(notes)
+        held.append(_attribute_run(told, number, run, spans))
+    return Attributed(tuple(told.events), tuple(held), tuple(notes))
 
 
 def _spans(run: ProfiledRun, began: int, nodes: NodeMap) -> Iterator[_Span]:
     """The nodes of a run, by start; an owner before what it holds."""
     found = []
-    for row in run.rows:
+    for at, row in enumerate(run.rows):
         node = nodes.node(row.name, row.number)
         names = tuple(name for name in node.output if name) if node is not None else ()
         start = began + row.start_us * 1000
-        end = began + (row.start_us + row.duration_us + 2) * 1000  # both were rounded down
+        end = began + (row.start_us + row.duration_us) * 1000 + _ROUNDED
         origin = nodes.origin(row.name, row.number)
-        found.append(_Span(start, end, row, origin, names))
+        found.append(_Span(start, end, at, row, origin, names))
     yield from sorted(found, key=lambda span: (span.start, -span.end))
 
 
 class _Told:
     """Events as they are told, and the requests that are live."""
 
-    def __init__(self, outputs: frozenset[str]) -> None:
-        self.outputs = outputs
+    def __init__(self, results: frozenset[str]) -> None:
+        self.results = results
         self.events: list[TraceEvent] = []
+        self.live = self.io = 0
+        """Bytes that were asked for and not given back, and the part of them that the caller gets."""
         self._live: dict[int, TraceEvent] = {}
         self._numbers = itertools.count()
 
-    def add(self, row: Row, run: int, span: _Span | None, rule: TraceRule, value: str = "") -> None:
+    def ask(self, row: Row, run: int, span: _Span | None, rule: TraceRule, value: str = "") -> None:
+        """A request."""
         kind, at, address, nbytes = row
-        origin = span.origin if span is not None else _NO_ORIGIN
-        place: dict[str, Any] = {
-            "node": -1 if origin.index is None else origin.index,
-            "path": origin.path,
-            "ran": span.row.op_type if span is not None else "",
-        }
-        if kind == FREE:
-            asked = self._live.pop(address)
-            event = dataclasses.replace(asked, kind="free", ns=at, run=run, **place)
-        else:
-            if value in self.outputs:
-                rule = "output"
-            event = TraceEvent(
-                kind="reserve" if kind == RESERVE else "alloc",
-                ns=at,
-                nbytes=nbytes,
-                buffer=next(self._numbers),
-                address=address,
-                run=run,
-                value=value,
-                rule=rule,
-                **place,
-            )
-            self._live[address] = event
+        node, path, ran = _place(span)
+        event = TraceEvent(
+            kind="reserve" if kind == RESERVE else "alloc",
+            ns=at,
+            nbytes=nbytes,
+            buffer=next(self._numbers),
+            address=address,
+            run=run,
+            node=node,
+            ran=ran,
+            value=value,
+            rule=rule,
+            path=path,
+        )
+        self._live[address] = event
+        self._count(event, nbytes)
+
+    def give_back(self, row: Row, run: int, span: _Span | None) -> None:
+        """The buffer of a request goes back."""
+        _, at, address, _ = row
+        asked = self._live.pop(address)
+        node, path, ran = _place(None if asked.rule == "pattern" else span)
+        event = dataclasses.replace(
+            asked, kind="free", ns=at, run=run, node=node, path=path, ran=ran
+        )
+        self._count(event, -asked.nbytes)
+
+    def _count(self, event: TraceEvent, nbytes: int) -> None:
         self.events.append(event)
+        self.live += nbytes
+        if event.rule == "output":
+            self.io += nbytes
 
 
-def _attribute_run(told: _Told, number: int, run: RawRun, spans: Sequence[_Span]) -> None:
-    owners = list(_owners(run.rows, spans))
+def _place(span: _Span | None) -> tuple[int, tuple[tuple[int, str], ...], str]:
+    """Index and path of the author's node, and operator of what ran."""
+    if span is None:
+        return NO_NODE, (), ""
+    index = span.origin.index
+    return NO_NODE if index is None else index, span.origin.path, span.row.op_type
+
+
+def _attribute_run(
+    told: _Told, number: int, run: RawRun, spans: Sequence[_Span]
+) -> Mapping[int, NodeBytes]:
+    running = list(_running(run.rows, spans))
+    owners = [open_spans[-1] if open_spans else None for open_spans in running]
     ends = _lifetimes(run.rows)
-    values = _values(run.rows, owners, ends)
+    values = _values(run, owners, ends, told.results)
     first = min((span.start for span in spans), default=None)
-    before: _Span | None = None
+    done, meter = _Done(spans), _Meter(told, spans)
     for at, (row, owner) in enumerate(zip(run.rows, owners, strict=True)):
+        meter.advance(row[1])
+        if row[0] == FREE:
+            over = row[1] > run.ended
+            told.give_back(row, number, None if over else done.before(row[1], owner))
+            meter.note(running[at], told.events[-1])
+            continue
+        back = ends.get(at)
         rule: TraceRule = "unknown"
-        if row[0] != FREE:
-            if owner is not None:
-                back = ends.get(at)
-                scratch = back is not None and owners[back] is owner
-                rule = "scratch" if scratch else "own"
-            elif first is not None and row[1] < first:
-                rule = "pattern"
-        before = owner or before
-        place = before if row[0] == FREE and row[1] <= run.ended else owner
-        if row[0] == FREE and at not in values and _is_over(row, run, spans):
-            place = None
-        told.add(row, number, place, rule, values.get(at, ""))
+        if back is not None and run.rows[back][1] > run.ended:
+            rule = "output"
+        elif owner is not None:
+            rule = "own" if back is None or owners[back] is not owner else "scratch"
+        elif first is not None and row[1] < first:
+            rule = "pattern"
+        told.ask(row, number, owner, rule, values.get(at, ""))
+        meter.note(running[at], told.events[-1])
+    meter.advance(None)
+    return meter.found
 
 
-def _is_over(row: Row, run: RawRun, spans: Sequence[_Span]) -> bool:
-    """Whether a buffer goes back when all nodes are done."""
-    return row[1] > run.ended or not spans
+class _Meter:
+    """The bytes that are live when each node ends: after its own requests, before anything of others goes back."""
+
+    def __init__(self, told: _Told, spans: Sequence[_Span]) -> None:
+        self.found: dict[int, NodeBytes] = {}
+        self._told = told
+        self._coming = list(reversed(spans))
+        self._scratch: dict[int, int] = {}
+
+    def advance(self, at: int | None) -> None:
+        """Nodes that began up to *at* hold what is live now, until something is noted; None: all of them."""
+        while self._coming and (at is None or self._coming[-1].start <= at):
+            span = self._coming.pop()
+            self.found[span.at] = NodeBytes(self._told.live, self._told.io)
+
+    def note(self, running: Sequence[_Span], event: TraceEvent) -> None:
+        """Something that happened while nodes ran, the innermost one last."""
+        for span in running[:-1]:
+            if span.end >= running[-1].end:  # else it is over, by less than the clock's step
+                self._update(span)
+        if not running:
+            return
+        is_release = event.kind == "free" and event.rule != "scratch"
+        if is_release and event.ns > running[-1].end - _ROUNDED:
+            return
+        held = self._update(running[-1])
+        if event.rule == "scratch":
+            sign = -1 if event.kind == "free" else 1
+            now = self._scratch.get(running[-1].at, 0) + sign * event.nbytes
+            self._scratch[running[-1].at] = now
+            held.scratch = max(held.scratch, now)
+
+    def _update(self, span: _Span) -> NodeBytes:
+        held = self.found[span.at]
+        held.live, held.io = self._told.live, self._told.io
+        return held
 
 
-def _owners(rows: Sequence[Row], spans: Sequence[_Span]) -> Iterator[_Span | None]:
-    """The innermost node during which each row was written; None between nodes."""
+class _Done:
+    """Which node ended last."""
+
+    def __init__(self, spans: Iterable[_Span]) -> None:
+        self._coming = sorted(spans, key=lambda span: span.end, reverse=True)
+        self._last: _Span | None = None
+
+    def before(self, at: int, within: _Span | None) -> _Span | None:
+        """The node that ended last up to *at*, or the one that still runs where none ended inside of it.
+
+        Times must not go back from call to call.
+        """
+        while self._coming and self._coming[-1].end <= at:
+            self._last = self._coming.pop()
+        if within is not None and (self._last is None or self._last.start < within.start):
+            return within
+        return self._last
+
+
+def _running(rows: Sequence[Row], spans: Sequence[_Span]) -> Iterator[tuple[_Span, ...]]:
+    """The nodes during which each row was written, the innermost one last; none between nodes."""
     open_spans: list[_Span] = []
     waiting = iter(spans)
     coming = next(waiting, None)
@@ -151,7 +252,7 @@ def _owners(rows: Sequence[Row], spans: Sequence[_Span]) -> Iterator[_Span | Non
             open_spans.append(coming)
             coming = next(waiting, None)
         open_spans = [span for span in open_spans if span.end > at]
-        yield open_spans[-1] if open_spans else None
+        yield tuple(open_spans)
 
 
 def _lifetimes(rows: Iterable[Row]) -> Mapping[int, int]:
@@ -167,34 +268,55 @@ def _lifetimes(rows: Iterable[Row]) -> Mapping[int, int]:
 
 
 def _values(
-    rows: Sequence[Row], owners: Sequence[_Span | None], ends: Mapping[int, int]
+    run: RawRun,
+    owners: Sequence[_Span | None],
+    ends: Mapping[int, int],
+    results: frozenset[str],
 ) -> Mapping[int, str]:
-    """The value of each request that outlives its node: outputs of the same size, in their order."""
-    asked: dict[int, list[int]] = {}
+    """The value of each request that outlives its node, by position: outputs of the same size, in their order."""
+    asked: dict[int, list[_Request]] = {}
     spans: dict[int, _Span] = {}
-    for at, (row, owner) in enumerate(zip(rows, owners, strict=True)):
+    for at, (row, owner) in enumerate(zip(run.rows, owners, strict=True)):
         if row[0] == FREE or owner is None:
             continue
         back = ends.get(at)
         if back is None or owners[back] is not owner:
-            asked.setdefault(id(owner), []).append(at)
+            kept = back is None or run.rows[back][1] > run.ended
+            asked.setdefault(id(owner), []).append(_Request(at, row[3], kept))
             spans[id(owner)] = owner
     found: dict[int, str] = {}
-    for key, places in asked.items():
-        found.update(_matched(spans[key], [(at, rows[at][3]) for at in places]))
+    for key, requests in asked.items():
+        found.update(_matched(spans[key], requests, results))
     return found
 
 
-def _matched(span: _Span, asked: Sequence[tuple[int, int]]) -> Iterator[tuple[int, str]]:
-    """Positions with the names of outputs; none where more outputs than requests have a size."""
+class _Request(NamedTuple):
+    at: int
+    nbytes: int
+    is_kept: bool
+    """Whether it goes back when the run is over."""
+
+
+def _matched(
+    span: _Span, requests: Sequence[_Request], results: frozenset[str]
+) -> Iterator[tuple[int, str]]:
+    """Positions with the names of outputs; none where more outputs than requests have a size.
+
+    What the caller gets is kept to the end, and what is kept so is what the caller gets, where the node makes any.
+    """
     if len(span.outputs) != len(span.row.outputs):
         return
-    sizes: dict[int, list[str]] = {}
+    groups: dict[tuple[int, bool], list[str]] = {}
     for name, (kind, shape) in zip(span.outputs, span.row.outputs, strict=True):
         code = data_type_of(kind)
         if code:
-            sizes.setdefault(request_bytes(code, shape), []).append(name)
-    for size, names in sizes.items():
-        places = [at for at, nbytes in asked if nbytes == size]
+            groups.setdefault((request_bytes(code, shape), name in results), []).append(name)
+    has_results = any(is_result for _, is_result in groups)
+    for (size, is_result), names in groups.items():
+        places = [
+            one.at
+            for one in requests
+            if one.nbytes == size and (one.is_kept == is_result or not has_results)
+        ]
         if len(places) == len(names):
             yield from zip(places, names, strict=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 from onnx import GraphProto, ModelProto, NodeProto
@@ -80,7 +80,10 @@ class NodeMap:
     """
 
     def __init__(self, author: ModelProto, places: tuple[Place, ...], ran: ModelProto) -> None:
+        self._author = author.graph
         self._places = places
+        self.results = frozenset(value.name for value in ran.graph.output)
+        """What the caller gets."""
         self._origins: dict[str, NodeOrigin] = {}
         self._nodes: dict[str, NodeProto] = {}
         self._nameless: dict[str, list[NodeProto]] = {}
@@ -120,15 +123,21 @@ class NodeMap:
             else:
                 self._nameless.setdefault(node.op_type, []).append(node)
                 self._nameless_origins[id(node)] = told[at]
-            self._map_bodies(walk, node, told[at], path)
+            self._map_bodies(node, told[at])
 
-    def _map_bodies(
-        self, walk: _Walk, node: NodeProto, origin: NodeOrigin, path: tuple[tuple[int, str], ...]
-    ) -> None:
-        theirs = body_graphs(walk.nodes[origin.index]) if origin.index is not None else {}
+    def _map_bodies(self, node: NodeProto, origin: NodeOrigin) -> None:
+        theirs: dict[str, GraphProto] = {}
+        if origin.index is not None:
+            theirs = body_graphs(self._author_nodes(origin.path)[origin.index])
         for name, body in body_graphs(node).items():
-            inner = (*path, (-1 if origin.index is None else origin.index, name))
+            inner = (*origin.path, (-1 if origin.index is None else origin.index, name))
             self._map(_Walk(theirs.get(name, GraphProto())), body, inner)
+
+    def _author_nodes(self, path: tuple[tuple[int, str], ...]) -> Sequence[NodeProto]:
+        nodes: Sequence[NodeProto] = self._author.node
+        for owner, name in path:
+            nodes = body_graphs(nodes[owner])[name].node
+        return nodes
 
     def _told(
         self,
@@ -139,7 +148,9 @@ class NodeMap:
     ) -> NodeOrigin:
         places = [self._places[int(one)] for one in _TOKEN.findall(node.name)]
         named = [index for where, index in places if where == path]
-        if named and not region and node.op_type not in _LAYOUT:
+        if not region and node.op_type not in _LAYOUT and places:
+            if not named:
+                return self._moved(node, places)
             region = (named[0],)
         if not region:
             return NodeOrigin("added" if node.op_type in _HELPERS else "unknown", (), path)
@@ -147,6 +158,15 @@ class NodeMap:
             return NodeOrigin("fused", region, path)
         is_same = walk.nodes[region[0]].op_type == node.op_type
         return NodeOrigin("same" if is_same or named else "part", region, path)
+
+    def _moved(self, node: NodeProto, places: Sequence[Place]) -> NodeOrigin:
+        """Of a node that came out of a body, such as a branch that is always taken."""
+        path = places[0][0]
+        indices = tuple(sorted({index for where, index in places if where == path}))
+        if len(indices) > 1:
+            return NodeOrigin("fused", indices, path)
+        is_same = self._author_nodes(path)[indices[0]].op_type == node.op_type
+        return NodeOrigin("same" if is_same else "part", indices, path)
 
 
 def _spread(graph: GraphProto, told: dict[int, NodeOrigin]) -> None:

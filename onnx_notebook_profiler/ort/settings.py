@@ -7,7 +7,10 @@ import types
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["DEFAULT_SETTINGS", "SessionSettings"]
+__all__ = ["DEFAULT_SETTINGS", "EXTERNAL_FOLDER", "SessionSettings", "weights_apart"]
+
+EXTERNAL_FOLDER: Final = "session.model_external_initializers_file_folder_path"
+"""The entry that says where the external data of a model in memory lies."""
 
 _LEVELS: Final = {"none": 0, "basic": 1, "extended": 2, "all": 99}
 
@@ -42,3 +45,11 @@ class SessionSettings:
 
 
 DEFAULT_SETTINGS: Final = SessionSettings()
+
+
+def weights_apart(name: str) -> dict[str, str]:
+    """Entries by which a session saves the weights of its model in a file of their own, as large ones need it."""
+    return {
+        "session.optimized_model_external_initializers_file_name": name,
+        "session.optimized_model_external_initializers_min_size_in_bytes": "1024",
+    }

@@ -14,7 +14,8 @@ from onnx_notebook_profiler.ort.events import PlannedEvent
 from onnx_notebook_profiler.ort.pattern import pattern_key
 from onnx_notebook_profiler.ort.replay import Run, Session
 from onnx_notebook_profiler.ort.settings import SessionSettings
-from onnx_notebook_profiler.ort.trace import Trace, TraceEvent, trace
+from onnx_notebook_profiler.ort.trace import Trace, TraceEvent
+from onnx_notebook_profiler.ort.trace_model import trace_model
 
 __all__ = ["TracedModel"]
 
@@ -82,7 +83,7 @@ class TracedModel:
         """Trace runs of these sizes, all in as few sessions as their keys allow.
 
         Raises:
-            ProfilerError: As :func:`~onnx_notebook_profiler.ort.trace.trace`.
+            ProfilerError: As :func:`~onnx_notebook_profiler.ort.trace_model.trace_model`.
         """
         asked = {_name(one): one for one in sizes}
         new = {name: one for name, one in asked.items() if name not in self._first}
@@ -105,7 +106,7 @@ class TracedModel:
         """What a session asks for whose runs have these sizes.
 
         Raises:
-            ProfilerError: As :func:`~onnx_notebook_profiler.ort.trace.trace`.
+            ProfilerError: As :func:`~onnx_notebook_profiler.ort.trace_model.trace_model`.
         """
         names = [_name(one) for one in sizes]
         self.prepare(sizes, pattern=pattern and len(set(names)) < len(names))
@@ -136,7 +137,7 @@ class TracedModel:
         for one in sizes:
             feeds.setdefault(_name(one), self._feeds(one))
         settings = SessionSettings(optimize=self._optimize, threads=1, pattern=pattern)
-        found = trace(self.model, [feeds[_name(one)] for one in sizes], settings=settings)
+        found, _ = trace_model(self.model, [feeds[_name(one)] for one in sizes], settings=settings)
         self.version, self.notes = found.version, found.notes
         return found
 

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,11 +15,15 @@ from onnx_notebook_profiler.errors import FeedError, OnnxRuntimeError
 from onnx_notebook_profiler.model import shorten
 from onnx_notebook_profiler.ort.c_api import find_library
 from onnx_notebook_profiler.ort.child import call_child
-from onnx_notebook_profiler.ort.settings import DEFAULT_SETTINGS, SessionSettings
+from onnx_notebook_profiler.ort.settings import (
+    DEFAULT_SETTINGS,
+    EXTERNAL_FOLDER,
+    SessionSettings,
+    weights_apart,
+)
 
 __all__ = ["Job", "RawRun", "RawTrace", "run_jobs"]
 
-_EXTERNAL: Final = "session.model_external_initializers_file_folder_path"
 
 Row = tuple[int, int, int, int]
 """Kind (ALLOC, FREE, RESERVE of :mod:`~onnx_notebook_profiler.ort.recording_allocator`), ns since the Unix epoch,
@@ -97,14 +101,14 @@ def _written(folder: Path, number: int, job: Job) -> dict[str, Any]:
         model.write_bytes(job.model)
     config = dict(job.settings.config)
     if job.folder is not None:
-        config[_EXTERNAL] = str(job.folder)
+        config[EXTERNAL_FOLDER] = str(job.folder)
     if job.is_traced:
         config["session.use_env_allocators"] = "1"
     saved = ""
     if job.is_profiled:
         saved = str(_saved(folder, number))
         if job.folder is not None:
-            config.update(_weights_apart(f"saved.{number}.weights"))
+            config.update(weights_apart(f"saved.{number}.weights"))
     kinds, runs = _written_feeds(folder, number, job.feeds)
     return {
         "model": str(model),
@@ -118,14 +122,6 @@ def _written(folder: Path, number: int, job: Job) -> dict[str, Any]:
         "config": config,
         "profile": str(folder / f"profile.{number}") if job.is_profiled else "",
         "saved": saved,
-    }
-
-
-def _weights_apart(name: str) -> dict[str, str]:
-    """Entries by which the saved model has its weights in a file of their own, as large ones need it."""
-    return {
-        "session.optimized_model_external_initializers_file_name": name,
-        "session.optimized_model_external_initializers_min_size_in_bytes": "1024",
     }
 
 
