@@ -7,7 +7,8 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    ("page", "least"), [("README.md", 5), ("docs/formulas.md", 8), ("docs/onnxruntime.md", 6)]
+    ("page", "least"),
+    [("README.md", 5), ("docs/formulas.md", 8), ("docs/onnxruntime.md", 6), ("docs/arena.md", 5)],
 )
 def test_examples_of_a_page(root: Path, page: str, least: int) -> None:
     failed, attempted = doctest.testfile(

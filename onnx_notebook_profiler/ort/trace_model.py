@@ -17,6 +17,7 @@ from onnx_notebook_profiler.ort.attribution import NodeBytes, attribute
 from onnx_notebook_profiler.ort.measured import MeasuredRun, Measurement, joined
 from onnx_notebook_profiler.ort.node_map import NodeMap, name_nodes
 from onnx_notebook_profiler.ort.profile_json import read_profile
+from onnx_notebook_profiler.ort.refusal import refusal
 from onnx_notebook_profiler.ort.settings import DEFAULT_SETTINGS, SessionSettings
 from onnx_notebook_profiler.ort.trace import Trace
 from onnx_notebook_profiler.ort.tracing import Job, run_jobs
@@ -64,7 +65,7 @@ def trace_model(
     with tempfile.TemporaryDirectory(prefix="onp-trace-") as folder:
         (raw,) = run_jobs(Path(folder), [job], timeout=timeout)
         if raw.error and not raw.runs:
-            raise ModelError(f"onnxruntime {raw.version} refuses the model: {raw.error}")
+            raise ModelError(refusal(raw.version, raw.error))
         if raw.error:
             raise OnnxRuntimeError(
                 f"run {len(raw.runs) - 1} of onnxruntime {raw.version} failed: {raw.error}"

@@ -10,7 +10,10 @@ from onnx_notebook_profiler import MemoryExplorer, Profile
 from tests.models import memory_demo_model, text_model
 from tests.notebook.conftest import Shell
 
-NAMES = {"line": {"onnx_profile", "onnx_explore"}, "cell": {"onnx_profile", "onnx_model"}}
+NAMES = {
+    "line": {"onnx_profile", "onnx_explore", "onnx_arena"},
+    "cell": {"onnx_profile", "onnx_model"},
+}
 
 
 def ours(shell: Shell, kind: str) -> set[str]:

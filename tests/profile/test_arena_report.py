@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
 import onnx_notebook_profiler as onp
 from onnx_notebook_profiler.allocators.arena_settings import ArenaSettings
-from onnx_notebook_profiler.errors import ModelError, SizeError
+from onnx_notebook_profiler.errors import MissingExtraError, ModelError, SizeError
 from onnx_notebook_profiler.model import load_model
 from onnx_notebook_profiler.ort.planned_session import plan_model
 from onnx_notebook_profiler.profile.arena_report import ArenaReport, make_report
+from tests.ort.traced_runtime import library
+
+arena_module = importlib.import_module("onnx_notebook_profiler.profile.arena")
 
 HEAD = '<ir_version: 10, opset_import: ["" : 18]>\n'
 CHAIN = "g (float[N,M] x) => (float[N,M] y) { a = Exp(x) b = Abs(a) c = Neg(b) y = Sqrt(c) }"
@@ -157,3 +164,145 @@ def test_a_size_that_data_decides() -> None:
     text = "g (float[N] x) => (int64[1,K] y) { a = Exp(x) y = NonZero(a) }"
     with pytest.raises(SizeError, match="data decides the size of 'y'"):
         report(text, [{"N": 4}])
+
+
+# the real runtime
+
+
+def traced(text: str = CHAIN, dims: Any = None, **options: Any) -> ArenaReport:
+    return onp.arena_report(HEAD + text, dims or {"N": 16, "M": 64}, **options)
+
+
+needs_runtime = pytest.mark.skipif(library() is None, reason="onnxruntime has no library to trace")
+MATMUL = """g (float[N,64] x) => (float[N,128] y) <float[64,128] w, float[128] b>
+    { a = MatMul(x, w) c = Add(a, b) y = Relu(c) }"""
+
+
+def with_weights(text: str) -> onnx.ModelProto:
+    """The model with numbers for the weights that it declares."""
+    model = onnx.parser.parse_model(HEAD + text)
+    numbers = np.random.default_rng(0)
+    for value in model.graph.value_info:
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        data = numbers.standard_normal(shape).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(data, value.name))
+    del model.graph.value_info[:]
+    return model
+
+
+@needs_runtime
+@pytest.mark.parametrize("strategy", ["kNextPowerOfTwo", "kSameAsRequested"])
+@pytest.mark.parametrize("optimized", [True, False])
+def test_the_real_runtime_agrees_to_the_byte(strategy: Any, optimized: bool) -> None:
+    found = onp.arena_report(
+        with_weights(MATMUL), {"N": 3}, strategy=strategy, optimized=optimized, verify=True
+    )
+    # Measured with onnxruntime 1.32.0: weights packed into 64 * 128 * 4 bytes, outputs of 1,536.
+    expected = {
+        (True, "kNextPowerOfTwo"): 34304,
+        (True, "kSameAsRequested"): 34304,
+        (False, "kNextPowerOfTwo"): 38912,
+        (False, "kSameAsRequested"): 35840,
+    }
+    assert found.session.reserved_bytes == 32768
+    assert found.least_max_mem == expected[optimized, strategy]
+    assert found.verified is not None
+    assert found.verified.disagreed == ()
+    assert len(found.verified.trials) >= 4
+    assert "limits as predicted by onnxruntime" in found.to_text()
+
+
+@needs_runtime
+def test_a_trace_and_the_rules_say_the_same() -> None:
+    for sizes in ({"N": 16, "M": 64}, {"N": 3, "M": 5}):
+        by_rules = traced(dims=sizes, source="rules", optimized=False)
+        by_trace = traced(dims=sizes, source="trace", optimized=False)
+        assert by_trace.limits_by_runs == by_rules.limits_by_runs
+        assert [run.block is not None for run in by_trace.session.runs] == [False, True, True]
+
+
+@needs_runtime
+def test_scratch_is_traced() -> None:
+    """A convolution of the general kind takes 65,536 bytes while it runs; the rules do not know it."""
+    text = """g (float[1,3,H,W] x) => (float[1,8,H,W] y) <float[8,3,3,3] w, float[8] b>
+        { a = Conv<pads = [1, 1, 1, 1]>(x, w, b) y = Relu(a) }"""
+    found = onp.arena_report(
+        with_weights(text), {"H": 32, "W": 32}, optimized=False, verify=True, runs=2
+    )
+    scratch = [event for event in found.session.runs[0].events if event.rule == "scratch"]
+    assert scratch[0].nbytes == 65536
+    assert scratch[0].node == 0
+    assert found.verified is not None
+    assert found.verified.disagreed == ()
+
+
+@needs_runtime
+def test_branches_and_loops_are_traced() -> None:
+    text = """g (float[N,64] x) => (float[N,64] y) <int64 trips = {3}> {
+        a = Exp(x)
+        b = Loop (trips, , a) <body = l (int64 i, bool go, float[N,64] s) => (bool on, float[N,64] n) {
+            on = Identity(go)  t = Mul(s, s)  n = Sqrt(t) }>
+        y = Neg(b) }"""
+    found = onp.arena_report(HEAD + text, {"N": 16}, verify=True)
+    assert found.verified is not None
+    assert found.verified.disagreed == ()
+    labels = {
+        found.source.labels[event.node] for event in found.session.runs[0].events if event.node >= 0
+    }
+    assert any("in a body of node 1" in label for label in labels)
+
+
+@needs_runtime
+def test_runs_of_changing_sizes_share_a_key_in_the_real_runtime_too() -> None:
+    sizes = [{"N": 32, "M": 32}, {"N": 8, "M": 8}, {"N": 32, "M": 32}, {"N": 5, "M": 64}]
+    found = traced(dims=sizes, optimized=False, verify=True)
+    assert found.collisions == ((sizes[0], sizes[1]),)
+    assert found.verified is not None
+    assert found.verified.disagreed == ()
+    assert (
+        found.limits_by_runs == traced(dims=sizes, optimized=False, source="rules").limits_by_runs
+    )
+
+
+@needs_runtime
+def test_other_sizes_are_traced_together() -> None:
+    found = traced()
+    swept = found.over("N", 1, 64, points=4)
+    assert (swept.sizes, swept.all_runs) == ((1, 4, 16, 64), (1024, 4096, 16384, 65536))
+
+
+@needs_runtime
+def test_a_model_that_the_runtime_refuses() -> None:
+    text = '<ir_version: 10, opset_import: ["" : 18, "no.such" : 1]> g (float[N] x) => (y) { y = no.such.Op(x) }'
+    with pytest.raises(ModelError, match="refuses the model"):
+        onp.arena_report(text, {"N": 2})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"dims": {"K": 2}}, "no symbolic dimension 'K': it has N, M"),
+        ({"dims": []}, "it holds none"),
+        ({"runs": 0}, "1 or more, not 0"),
+        ({"max_mem": -5}, "max_mem is a number of bytes"),
+        ({"no_such_bytes": 4}, "an arena has no setting 'no_such_bytes'"),
+        ({"source": "rules"}, "Give optimized=False"),
+    ],
+)
+def test_calls_that_are_none(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(SizeError, match=re.escape(words)):
+        onp.arena_report(HEAD + CHAIN, **options)
+    with pytest.raises(ValueError, match="source is"):
+        onp.arena_report(HEAD + CHAIN, source="guess")  # type: ignore[arg-type]
+
+
+def test_without_onnxruntime_the_optimized_graph_is_not_guessed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing() -> Path:
+        raise MissingExtraError("a trace needs onnxruntime, which is not installed")
+
+    monkeypatch.setattr(arena_module, "find_library", missing)
+    with pytest.raises(MissingExtraError):
+        traced()
+    assert traced(optimized=False).least_max_mem == 16384
