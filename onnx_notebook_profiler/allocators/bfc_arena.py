@@ -74,6 +74,7 @@ class BFCArena:
         "_tail",
         "_total",
         "allocated_count",
+        "is_void",
         "log",
         "number",
         "peak_allocated_size",
@@ -111,6 +112,8 @@ class BFCArena:
         """Number of the newest buffer."""
         self.ties = 0
         """Choices between free chunks of one size in different regions: the real arena's depends on addresses."""
+        self.is_void = False
+        """Whether more was reserved than the limit allows when a region was needed: nothing is limited since."""
         self._limit = settings.max_mem or _UNLIMITED
         self._growth = round_up(min(self._limit, settings.initial_chunk_size_bytes))
         self._dead = settings.max_dead_bytes_per_chunk
@@ -310,6 +313,7 @@ class BFCArena:
         available = left // UNIT * UNIT
         depends = self._tail is None
         if is_void:
+            self.is_void = True
             self._watch(self._total)
         if rounded > available:
             if depends:

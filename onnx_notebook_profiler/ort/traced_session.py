@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,10 @@ Events = tuple[PlannedEvent, ...]
 _Name = tuple[tuple[str, int], ...]
 """Sizes as a key."""
 
+_UNSTEADY = (
+    "Two sessions of this model asked for different things: onnxruntime does not optimize it, or does not order its "
+    "nodes, the same way each time. The figures are those of one session; another may need more."
+)
 _ACTIONS = {
     "alloc": RuntimeEventAction.ALLOCATE,
     "free": RuntimeEventAction.FREE,
@@ -60,12 +65,13 @@ class TracedModel:
         self._keys: dict[_Name, int] = {}
         self.version = ""
         """onnxruntime's; empty before anything was traced."""
-        self.notes: tuple[str, ...] = ()
+        self._notes: tuple[str, ...] = ()
+        self._unsteady: tuple[str, ...] = ()
 
     @property
     def caveat(self) -> str:
         """What has to be said of the requests."""
-        return "; ".join(self.notes)
+        return " ".join((*self._notes, *self._unsteady))
 
     @property
     def labels(self) -> Mapping[int, str]:
@@ -99,6 +105,10 @@ class TracedModel:
             group = list(keys.values())
             found = self._trace([left[name] for name in group for _ in range(2)], pattern=True)
             for at, name in enumerate(group):
+                first = self._planned(found, 2 * at)
+                self._compare(self._first[name], first)
+                # Both runs of one session: another one may have ordered its nodes otherwise.
+                self._first[name] = first
                 self._later[name] = self._planned(found, 2 * at + 1)
                 del left[name]
 
@@ -119,17 +129,21 @@ class TracedModel:
         seen: set[_Name] = set()
         for name in names:
             later = self._later.get(name) if pattern and name in seen else None
-            runs.append(Run(self._first[name], later if later and _has_block(later) else None))
+            runs.append(_run(self._first[name], later))
             seen.add(name)
         return Session(self._made, tuple(runs))
+
+    def _compare(self, one: Events, other: Events) -> None:
+        """Note where two sessions asked for different things in the same run."""
+        if _asked(one) != _asked(other):
+            self._unsteady = (_UNSTEADY,)
 
     def _under_foreign_patterns(self, names: Sequence[_Name], sizes: Sequence[Sizes]) -> Session:
         """Runs of different sizes share a pattern: traced as they come after one another."""
         found = self._trace(sizes, pattern=True)
         runs = []
         for at, name in enumerate(names):
-            events = self._planned(found, at)
-            runs.append(Run(self._first[name], events if _has_block(events) else None))
+            runs.append(_run(self._first[name], self._planned(found, at)))
         return Session(self._made, tuple(runs))
 
     def _trace(self, sizes: Sequence[Sizes], *, pattern: bool) -> Trace:
@@ -138,7 +152,7 @@ class TracedModel:
             feeds.setdefault(_name(one), self._feeds(one))
         settings = SessionSettings(optimize=self._optimize, threads=1, pattern=pattern)
         found, _ = trace_model(self.model, [feeds[_name(one)] for one in sizes], settings=settings)
-        self.version, self.notes = found.version, found.notes
+        self.version, self._notes = found.version, found.notes
         return found
 
     def _planned(self, found: Trace, run: int) -> Events:
@@ -171,8 +185,23 @@ class TracedModel:
         return self._numbers[place]
 
 
-def _has_block(events: Events) -> bool:
-    return bool(events) and events[0].rule == "pattern"
+def _run(first: Events, events: Events | None) -> Run:
+    """A run that asks for *first* without a pattern; for *events*, the block before all others, under one."""
+    if not events or _asked(events) == _asked(first):
+        return Run(first)
+    block = events[0].number
+    named = (
+        dataclasses.replace(event, rule="pattern", value="", node=NO_NODE)
+        if event.number == block
+        else event
+        for event in events
+    )
+    return Run(first, tuple(named))
+
+
+def _asked(events: Events) -> list[tuple[RuntimeEventAction, int, int]]:
+    """What an allocator sees of a run."""
+    return [(event.action, event.number, event.nbytes) for event in events]
 
 
 def _name(sizes: Sizes) -> _Name:

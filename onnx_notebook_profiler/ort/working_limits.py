@@ -48,10 +48,7 @@ class WorkingLimits:
     """The limits under which a session's runs go through."""
 
     ranges: tuple[LimitRange, ...]
-    """In ascending order; void ones left out."""
-    void: tuple[LimitRange, ...]
-    """Limits that do not limit anything: more is reserved than they allow, and onnxruntime then counts what is left
-    as almost everything."""
+    """In ascending order, from the most that is live at once on."""
 
     @property
     def least(self) -> int:
@@ -61,11 +58,13 @@ class WorkingLimits:
     def works(self, limit: int) -> bool:
         """Whether the runs go through under *limit* bytes; 0 is no limit.
 
+        Limits under which more is reserved than they allow, so that they limit nothing, are not looked at.
+
         Raises:
             SizeError: *limit* is no integer of 0 or more.
         """
         check_limit(limit)
-        return limit == 0 or any(limit in one for one in (*self.void, *self.ranges))
+        return limit == 0 or any(limit in one for one in self.ranges)
 
 
 def check_limit(limit: object) -> int:
@@ -104,29 +103,19 @@ def scan_runs(
     """
     count = max(1, len(session.runs))
     found: list[list[LimitRange]] = [[] for _ in range(count)]
-    void: list[list[LimitRange]] = [[] for _ in range(count)]
-    reserved, least = session.reserved_bytes, max(1, session.least_bytes)
-    limit = 1
+    limit = max(1, session.least_bytes)
     for _ in range(MOST_STEPS):
-        is_void = limit < reserved
-        if not is_void:
-            limit = max(limit, least)
         arena = new_arena(limit)
         refusal = replay(session, arena, **options).refusal
         following = arena.next_limit
-        if is_void:
-            following = min(following or reserved, reserved)
         last = None if following is None else following - 1
-        for ranges in (void if is_void else found)[
-            : count if refusal is None else max(0, refusal.run)
-        ]:
+        for ranges in found[: count if refusal is None else max(0, refusal.run)]:
             if ranges and ranges[-1].last == limit - 1:
                 ranges[-1] = LimitRange(ranges[-1].first, last)
             else:
                 ranges.append(LimitRange(limit, last))
         if following is None:
-            pairs = zip(found, void, strict=True)
-            return tuple(WorkingLimits(tuple(one), tuple(other)) for one, other in pairs)
+            return tuple(WorkingLimits(tuple(one)) for one in found)
         limit = following
     raise SizeError(
         f"the arena's answers change at more than {MOST_STEPS:,} limits; the last one tried was {limit:,} bytes"

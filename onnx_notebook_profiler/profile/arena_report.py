@@ -181,6 +181,8 @@ class ArenaReport:
         Raises:
             SizeError: *max_mem* is no integer of 0 or more.
         """
+        if 0 < check_limit(max_mem) < self.session.least_bytes:
+            return self.at(max_mem).works  # it may be void
         return self.limits.works(max_mem)
 
     def at(self, max_mem: int | None = None) -> ArenaMoment:
