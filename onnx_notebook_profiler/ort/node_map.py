@@ -89,7 +89,7 @@ class NodeMap:
 
     Args:
         author: The author's model.
-        places: As :func:`name_nodes` gave them for that model.
+        places: As :func:`name_nodes` gave them for that model; empty where the session ran it under the author's names.
         ran: The model that the session saved, its initializers' data not needed.
     """
 
@@ -154,7 +154,9 @@ class NodeMap:
         region: tuple[int, ...],
         path: tuple[tuple[int, str], ...],
     ) -> NodeOrigin:
-        places = [self._places[int(one)] for one in _TOKEN.findall(node.name)]
+        places: list[Place] = []
+        if self._places:
+            places = [self._places[int(one)] for one in _TOKEN.findall(node.name)]
         named = [index for where, index in places if where == path]
         if places and not named:
             return self._moved(node, places)
@@ -169,7 +171,7 @@ class NodeMap:
 
     def _moved(self, node: NodeProto, places: Sequence[Place]) -> NodeOrigin:
         """Of a node that came out of a body, such as a branch that is always taken."""
-        path = places[0][0]
+        path = max((where for where, _ in places), key=len)
         indices = tuple(sorted({index for where, index in places if where == path}))
         if len(indices) > 1:
             return NodeOrigin("fused", indices, path)

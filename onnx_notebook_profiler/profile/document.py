@@ -266,7 +266,7 @@ def _stands_for(node: NodeProfile) -> str:
 def _runtime_words(profile: Profile) -> str:
     """What the figures of onnxruntime are."""
     later = f", run {len(profile.measured_runs)} of its session" if profile.measured_runs else ""
-    first = f"Live bytes of {profile.backend}{later}: what it asked for and did not give back, reserved weights included."
+    first = f"Live bytes of {profile.backend}{later}: asked for and not given back, reserved weights included."
     return " ".join([first, *(f"{note[:1].upper()}{note[1:]}." for note in profile.notes)])
 
 
