@@ -53,6 +53,17 @@ class MeasuredNode:
     """The most that its kernel had beyond that; None where that was not traced."""
     io_bytes: int | None = None
     """The part of ``live_bytes`` that the caller gets; None where that was not traced."""
+    domain: str = ""
+
+    @property
+    def op(self) -> str:
+        """``Add``, or with its domain ``com.microsoft::Gelu``."""
+        return f"{self.domain}::{self.row.op_type}" if self.domain else self.row.op_type
+
+    @property
+    def end_ns(self) -> int:
+        """When it ended at the latest: start and duration are rounded down to µs."""
+        return self.start_ns + self.row.duration_us * 1000 + 2000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -164,7 +175,8 @@ def joined(
 
 def _gone(author: ModelProto, nodes: Sequence[MeasuredNode]) -> tuple[int, ...]:
     """Nodes of the main graph that none of *nodes* stands for; constants never run."""
-    there = {one for node in nodes if not node.origin.path for one in node.origin.nodes}
+    there = {one for node in nodes for one in node.origin.nodes if not node.origin.path}
+    there.update(node.origin.path[0][0] for node in nodes if node.origin.path)
     return tuple(
         index
         for index, node in enumerate(author.graph.node)
@@ -211,6 +223,7 @@ def _node(row: NodeRow, nodes: NodeMap, began_ns: int) -> MeasuredNode:
         outputs=tuple(name for name in node.output if name) if node is not None else (),
         start_ns=began_ns + row.start_us * 1000,
         live_bytes=None if row.memory is None else row.memory.requested,
+        domain=node.domain if node is not None and node.domain != "ai.onnx" else "",
     )
 
 
@@ -225,6 +238,7 @@ def _events(run: MeasuredRun) -> Iterator[RuntimeEvent]:
         yield RuntimeEvent(
             action=RuntimeEventAction.RUN_NODE,
             timestamp_ns=node.start_ns,
+            op_domain=node.domain,
             op_type=node.row.op_type,
             inputs=node.inputs,
             duration_ns=node.row.duration_us * 1000,

@@ -49,6 +49,20 @@ class NodeOrigin:
         """The author's node that makes what it makes; None where there is none."""
         return self.nodes[-1] if self.nodes else None
 
+    def node_in(self, author: ModelProto) -> NodeProto | None:
+        """That node in the author's model."""
+        if self.index is None or any(owner < 0 for owner, _ in self.path):
+            return None
+        return author_nodes(author.graph, self.path)[self.index]
+
+
+def author_nodes(graph: GraphProto, path: tuple[tuple[int, str], ...]) -> Sequence[NodeProto]:
+    """The nodes of the body that *path* leads to."""
+    for owner, name in path:
+        graph = body_graphs(graph.node[owner])[name]
+    nodes: Sequence[NodeProto] = graph.node
+    return nodes
+
 
 UNKNOWN: Final = NodeOrigin("unknown")
 
@@ -75,7 +89,7 @@ class NodeMap:
 
     Args:
         author: The author's model.
-        places: As :func:`name_nodes` gave them for that model.
+        places: As :func:`name_nodes` gave them for that model; empty where the session ran it under the author's names.
         ran: The model that the session saved, its initializers' data not needed.
     """
 
@@ -128,16 +142,10 @@ class NodeMap:
     def _map_bodies(self, node: NodeProto, origin: NodeOrigin) -> None:
         theirs: dict[str, GraphProto] = {}
         if origin.index is not None:
-            theirs = body_graphs(self._author_nodes(origin.path)[origin.index])
+            theirs = body_graphs(author_nodes(self._author, origin.path)[origin.index])
         for name, body in body_graphs(node).items():
             inner = (*origin.path, (-1 if origin.index is None else origin.index, name))
             self._map(_Walk(theirs.get(name, GraphProto())), body, inner)
-
-    def _author_nodes(self, path: tuple[tuple[int, str], ...]) -> Sequence[NodeProto]:
-        nodes: Sequence[NodeProto] = self._author.node
-        for owner, name in path:
-            nodes = body_graphs(nodes[owner])[name].node
-        return nodes
 
     def _told(
         self,
@@ -146,11 +154,13 @@ class NodeMap:
         region: tuple[int, ...],
         path: tuple[tuple[int, str], ...],
     ) -> NodeOrigin:
-        places = [self._places[int(one)] for one in _TOKEN.findall(node.name)]
+        places: list[Place] = []
+        if self._places:
+            places = [self._places[int(one)] for one in _TOKEN.findall(node.name)]
         named = [index for where, index in places if where == path]
-        if not region and node.op_type not in _LAYOUT and places:
-            if not named:
-                return self._moved(node, places)
+        if places and not named:
+            return self._moved(node, places)
+        if named and not region and node.op_type not in _LAYOUT:
             region = (named[0],)
         if not region:
             return NodeOrigin("added" if node.op_type in _HELPERS else "unknown", (), path)
@@ -161,26 +171,32 @@ class NodeMap:
 
     def _moved(self, node: NodeProto, places: Sequence[Place]) -> NodeOrigin:
         """Of a node that came out of a body, such as a branch that is always taken."""
-        path = places[0][0]
+        path = max((where for where, _ in places), key=len)
         indices = tuple(sorted({index for where, index in places if where == path}))
         if len(indices) > 1:
             return NodeOrigin("fused", indices, path)
-        is_same = self._author_nodes(path)[indices[0]].op_type == node.op_type
+        is_same = author_nodes(self._author, path)[indices[0]].op_type == node.op_type
         return NodeOrigin("same" if is_same else "part", indices, path)
 
 
 def _spread(graph: GraphProto, told: dict[int, NodeOrigin]) -> None:
-    """A node of unknown origin whose result only parts of one of the author's nodes read is a part of that one."""
+    """A node of unknown origin does a part of what its readers stand for, where they all stand for the same.
+
+    What it makes is no value of the author's, so that the walk back from its readers went past it.
+    """
     readers: dict[str, set[int]] = {}
     for at, node in enumerate(graph.node):
         for name in (*node.input, *captured_names(node)):
             readers.setdefault(name, set()).add(at)
     for at in reversed(range(len(graph.node))):
-        read_by = {told[one] for name in graph.node[at].output for one in readers.get(name, ())}
-        if told[at].how == "unknown" and len(read_by) == 1:
-            (reader,) = read_by
-            if reader.how == "part":
-                told[at] = reader
+        if told[at].how != "unknown":
+            continue
+        read_by = {one for name in graph.node[at].output for one in readers.get(name, ())}
+        origins = {(told[one].path, told[one].nodes) for one in read_by}
+        if len(origins) == 1:
+            ((path, nodes),) = origins
+            if nodes:
+                told[at] = NodeOrigin("part", nodes, path)
 
 
 class _Walk:

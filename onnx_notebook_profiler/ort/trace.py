@@ -81,8 +81,12 @@ class Trace:
                 most = max(most, live)
         return most
 
-    def runtime_events(self) -> tuple[RuntimeEvent, ...]:
-        """The same events in the form of all other logs: ALLOCATE, FREE and RESERVE with the bytes live then."""
+    def runtime_events(self, run: int | None = None) -> tuple[RuntimeEvent, ...]:
+        """The same events in the form of all other logs: ALLOCATE, FREE and RESERVE with the bytes live then.
+
+        Args:
+            run: Only those of that run, with what was live before.
+        """
         actions = {
             "alloc": RuntimeEventAction.ALLOCATE,
             "free": RuntimeEventAction.FREE,
@@ -93,6 +97,8 @@ class Trace:
         for event in self.events:
             live += -event.nbytes if event.kind == "free" else event.nbytes
             peak = max(peak, live)
+            if run is not None and event.run != run:
+                continue
             inner = event.path[-1] if event.path else (NO_NODE, "")
             rows.append(
                 RuntimeEvent(

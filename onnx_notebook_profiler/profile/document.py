@@ -61,7 +61,7 @@ def _headline(profile: Profile, *, timed: bool) -> list[str]:
         sentences = [first.rstrip(".")]
     else:
         sentences = []
-    if profile.peak_label:
+    if profile.peak_label and profile.peak_bytes is not None:
         sentences.append(f"Peak {format_bytes(profile.peak_bytes)} at {profile.peak_label}")
     if timed and profile.nodes and profile.total_ns:
         slowest = sorted(_time_by_operator(profile), reverse=True)[:3]
@@ -85,12 +85,12 @@ def _time_by_operator(profile: Profile) -> list[tuple[int, str]]:
 def memory_chart(profile: Profile) -> Chart:
     """Live bytes over the nodes, the peak so far, and what the formulas predict."""
     nodes = profile.nodes
-    position = next((at for at, node in enumerate(nodes) if node.index == profile.peak_node), -1)
+    position = _peak_position(profile, nodes)
     inside: dict[int, int] = {}
     inside_predicted: dict[int, int] = {}
     for node in profile.body_nodes:
         owner = node.path[0][0]
-        inside[owner] = max(inside.get(owner, 0), node.live_bytes)
+        inside[owner] = max(inside.get(owner, 0), node.live_bytes or 0)
         inside_predicted[owner] = max(inside_predicted.get(owner, 0), node.predicted_bytes or 0)
     predicted = tuple(
         None
@@ -101,14 +101,22 @@ def memory_chart(profile: Profile) -> Chart:
     known = sum(value is not None for value in predicted)
     series = [
         Series(
-            "live", tuple(max(one.live_bytes, inside.get(one.index, 0)) for one in nodes), "area"
+            "live",
+            tuple(
+                None if one.live_bytes is None else max(one.live_bytes, inside.get(one.index, 0))
+                for one in nodes
+            ),
+            "area",
         ),
         Series("peak so far", tuple(node.peak_bytes for node in nodes), "line"),
     ]
     note = f"{len(nodes)} of {profile.node_count} nodes ran"
+    if profile.backend != "reference":
+        note = f"{len(nodes)} nodes ran for {profile.node_count} of the model"
     if known:
         series.append(Series("predicted", predicted, "dashed"))
-    note += f"; {known} of them are predicted"
+    if known or profile.backend == "reference":
+        note += f"; {known} of them are predicted"
     return Chart(
         title=f"Memory of {profile.model_name}",
         labels=tuple(_node_label(node) for node in nodes),
@@ -119,6 +127,14 @@ def memory_chart(profile: Profile) -> Chart:
     )
 
 
+def _peak_position(profile: Profile, nodes: Sequence[NodeProfile]) -> int:
+    """Which of *nodes* shows the peak, or holds the node inside that does; -1 where none is among them."""
+    there = [at for at, node in enumerate(nodes) if node.index == profile.peak_node]
+    equal = [at for at in there if nodes[at].live_bytes == profile.peak_bytes]
+    found = equal or (there if profile.peak_node >= 0 else [])
+    return found[0] if found else -1
+
+
 def _node_label(node: NodeProfile) -> str:
     return f"{node.index} {node.op}" + (f" {node.name}" if node.name else "")
 
@@ -126,9 +142,12 @@ def _node_label(node: NodeProfile) -> str:
 def _memory(profile: Profile) -> list[str | Table | Chart]:
     if not profile.nodes:
         return ["No node ran, so there is nothing to draw."]
+    if profile.peak_bytes is None:
+        notes = (f"{note[:1].upper()}{note[1:]}." for note in profile.notes)
+        return [" ".join(["There are no bytes to draw.", *notes])]
     peak = _row_at_peak(profile)
     accounts = ""
-    if peak is not None:
+    if peak is not None and peak.execution_bytes is not None and peak.io_bytes is not None:
         accounts = (
             f": {format_int(peak.execution_bytes)} B in the execution account "
             f"(initializers and intermediates), {format_int(peak.io_bytes)} B of outputs"
@@ -149,6 +168,8 @@ def _row_at_peak(profile: Profile) -> NodeProfile | None:
 
 def _agreement(profile: Profile) -> str:
     """At how many nodes the measured bytes are what was predicted."""
+    if profile.backend != "reference":
+        return _runtime_words(profile)
     if not any(node.predicted_bytes is not None for node in profile.nodes):
         return "No node could be predicted: a value of unknown size is alive at each."
     inside = "nodes inside branches, loops and functions"
@@ -172,12 +193,12 @@ def _nodes(profile: Profile, limit: int, sort: Order) -> list[str | Table | Char
     if sort == "time":
         rows.sort(key=lambda node: -node.time_ns)
     elif sort == "memory":
-        rows.sort(key=lambda node: -node.live_bytes)
+        rows.sort(key=lambda node: -(node.live_bytes or 0))
     shown = rows[:limit]
     shown += [node for node in rows[limit:] if limit and node.index == profile.peak_node]
     tables: list[str | Table | Chart] = [_node_table(profile, shown, len(rows), bodies=False)]
     if profile.body_nodes:
-        inner = sorted(profile.body_nodes, key=lambda node: -node.live_bytes)
+        inner = sorted(profile.body_nodes, key=lambda node: -(node.live_bytes or 0))
         tables.append("Nodes inside branches, loops and functions, most live bytes first:")
         tables.append(_node_table(profile, inner[:limit], len(inner), bodies=True))
     return tables
@@ -188,7 +209,9 @@ def _node_table(
 ) -> Table:
     differs = any(node.difference for node in rows)
     measured = any(node.scratch_bytes is not None for node in rows)
-    foreign = any(node.tier in {"onnxruntime", "reference"} for node in rows)
+    is_ours = profile.backend == "reference"
+    foreign = is_ours and any(node.tier in {"onnxruntime", "reference"} for node in rows)
+    mapped = any(node.mapping not in ("", "same") for node in rows)
     columns = [
         *([Column("inside"), Column("runs", "int")] if bodies else []),
         Column("node", "int"),
@@ -199,9 +222,10 @@ def _node_table(
         Column("output", "bytes"),
         Column("live", "bytes"),
         Column("peak", "bytes"),
-        Column("predicted", "bytes"),
+        *([Column("predicted", "bytes")] if is_ours else []),
         *([Column("scratch", "bytes")] if measured else []),
         *([Column("kernel")] if foreign else []),
+        *([Column("stands for")] if mapped else []),
         *([Column("difference")] if differs else []),
     ]
     cells = []
@@ -210,7 +234,7 @@ def _node_table(
         cells.append(
             (
                 *((place, node.runs) if bodies else ()),
-                node.index,
+                node.index if node.index >= 0 else "",
                 node.op,
                 node.name,
                 node.time_ns,
@@ -218,16 +242,32 @@ def _node_table(
                 node.output_bytes,
                 node.live_bytes,
                 node.peak_bytes,
-                node.predicted_bytes,
+                *((node.predicted_bytes,) if is_ours else ()),
                 *((node.scratch_bytes,) if measured else ()),
                 *((node.tier,) if foreign else ()),
+                *((_stands_for(node),) if mapped else ()),
                 *((node.difference,) if differs else ()),
             )
         )
-    marked = frozenset(
-        at for at, node in enumerate(rows) if not bodies and node.index == profile.peak_node
-    )
+    peak = -1 if bodies else _peak_position(profile, rows)
+    marked = frozenset(() if peak < 0 else (peak,))
     return Table(tuple(columns), tuple(cells), more=count - len(rows), marked=marked)
+
+
+def _stands_for(node: NodeProfile) -> str:
+    """In words, which of the author's nodes a node of onnxruntime's is."""
+    if node.mapping == "fused" or len(node.stands_for) > 1:
+        prefix = "part of " if node.mapping == "part" else ""
+        return f"{prefix}nodes " + ", ".join(map(str, node.stands_for))
+    words = {"part": "part of it", "added": "added by onnxruntime", "unknown": "cannot be told"}
+    return words.get(node.mapping, "")
+
+
+def _runtime_words(profile: Profile) -> str:
+    """What the figures of onnxruntime are."""
+    later = f", run {len(profile.measured_runs)} of its session" if profile.measured_runs else ""
+    first = f"Live bytes of {profile.backend}{later}: asked for and not given back, reserved weights included."
+    return " ".join([first, *(f"{note[:1].upper()}{note[1:]}." for note in profile.notes)])
 
 
 def _live(profile: Profile, limit: int) -> Table:

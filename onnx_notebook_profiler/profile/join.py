@@ -17,7 +17,7 @@ from onnx_notebook_profiler.profile.result import NodeProfile, OperatorTotal, Pr
 from onnx_notebook_profiler.symbolic.context import ComputeContext
 from onnx_notebook_profiler.symbolic.expression import Expr
 
-__all__ = ["join", "sizes_of"]
+__all__ = ["by_operator", "highest_known", "join", "sizes_of", "sum_known"]
 
 
 def join(record: RunRecord, context: ComputeContext, generated: Sequence[str]) -> Profile:
@@ -41,7 +41,7 @@ def join(record: RunRecord, context: ComputeContext, generated: Sequence[str]) -
         body_nodes=tuple(
             _predict_inside(_merge(row for row in rows if row.path), context, dims, record)
         ),
-        operators=_by_operator(nodes),
+        operators=by_operator(nodes),
         peak_bytes=peak.live_bytes if peak is not None else 0,
         peak_node=_main_node(peak),
         peak_label=_label(peak, plan),
@@ -144,18 +144,33 @@ def _merge(rows: Iterable[NodeProfile]) -> list[NodeProfile]:
         key = (row.path, row.index)
         before = merged.get(key)
         if before is not None:
-            most = max(before, row, key=lambda one: one.live_bytes)
+            most = max(before, row, key=lambda one: one.live_bytes or 0)
             row = dataclasses.replace(  # noqa: PLW2901 - the row of all runs so far
                 most,
                 time_ns=before.time_ns + row.time_ns,
                 runs=before.runs + 1,
-                peak_bytes=max(before.peak_bytes, row.peak_bytes),
+                peak_bytes=highest_known((before.peak_bytes, row.peak_bytes)),
             )
         merged[key] = row
     return list(merged.values())
 
 
-def _by_operator(nodes: Sequence[NodeProfile]) -> tuple[OperatorTotal, ...]:
+def highest_known(sizes: Iterable[int | None]) -> int | None:
+    """The highest of *sizes*; None where none is known."""
+    return max((size for size in sizes if size is not None), default=None)
+
+
+def sum_known(sizes: Iterable[int | None]) -> int | None:
+    """The sum of *sizes*; None where one is not known."""
+    total = 0
+    for size in sizes:
+        if size is None:
+            return None
+        total += size
+    return total
+
+
+def by_operator(nodes: Sequence[NodeProfile]) -> tuple[OperatorTotal, ...]:
     """Totals for each operator, those that make most bytes first."""
     groups: dict[str, list[NodeProfile]] = {}
     for node in nodes:
@@ -165,12 +180,12 @@ def _by_operator(nodes: Sequence[NodeProfile]) -> tuple[OperatorTotal, ...]:
             op=op,
             count=len(group),
             time_ns=sum(node.time_ns for node in group),
-            output_bytes=sum(node.output_bytes for node in group),
-            peak_live_bytes=max(node.live_bytes for node in group),
+            output_bytes=sum_known(node.output_bytes for node in group),
+            peak_live_bytes=highest_known(node.live_bytes for node in group),
         )
         for op, group in groups.items()
     ]
-    return tuple(sorted(totals, key=lambda total: (-total.output_bytes, total.op)))
+    return tuple(sorted(totals, key=lambda total: (-(total.output_bytes or 0), total.op)))
 
 
 # predicted
@@ -201,7 +216,7 @@ def _predict(
         total = int(totals[node.index])
         io = 0 if one_account else int(io_totals[node.index])
         same = (node.execution_bytes, node.io_bytes) == (total - io, io)
-        named = node.live_bytes - total == shift and reason
+        named = (node.live_bytes or 0) - total == shift and reason
         yield dataclasses.replace(
             node,
             predicted_bytes=total,
@@ -230,7 +245,7 @@ def _predict_inside(
         except SizeError as error:
             yield dataclasses.replace(row, difference=f"not predicted: {error}")
             continue
-        apart = row.live_bytes - total
+        apart = (row.live_bytes or 0) - total
         named = _unnamed(record) if row.runs > 1 else "it ran once"
         difference = "" if not apart else reason if apart == shift and reason else named
         yield dataclasses.replace(row, predicted_bytes=total, difference=difference)

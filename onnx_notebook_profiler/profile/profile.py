@@ -17,10 +17,16 @@ from onnx_notebook_profiler.model import (
     free_memory,
     generate_feed,
     graph_inputs,
+    load_model,
     shorten,
 )
+from onnx_notebook_profiler.ort.measured import measure
+from onnx_notebook_profiler.ort.settings import DEFAULT_SETTINGS, SessionSettings
+from onnx_notebook_profiler.ort.trace import Trace
+from onnx_notebook_profiler.ort.trace_model import trace_model
 from onnx_notebook_profiler.profile.join import join, sizes_of
 from onnx_notebook_profiler.profile.result import Profile
+from onnx_notebook_profiler.profile.runtime_join import join_measured
 from onnx_notebook_profiler.symbolic.context import ComputeContext
 
 __all__ = ["complete_feeds", "profile", "profile_run"]
@@ -31,7 +37,10 @@ def profile(
     feeds: Mapping[str, Any] | None = None,
     dims: Mapping[str, int] | None = None,
     *,
-    backend: Literal["reference"] = "reference",
+    backend: Literal["reference", "onnxruntime"] = "reference",
+    trace: bool = False,
+    runs: int = 3,
+    settings: SessionSettings = DEFAULT_SETTINGS,
     kernels: KernelChoice = "auto",
     progress: Callable[[int, int], None] | None = None,
 ) -> Profile:
@@ -41,17 +50,29 @@ def profile(
         model: What :class:`~onnx_notebook_profiler.ReferenceEvaluator` takes, or such an evaluator.
         feeds: A value for each input. Inputs that are missing are generated, see *dims*.
         dims: Sizes of symbolic dimensions, for generated inputs; 1 for those that are not named.
-        backend: Who runs the model: ``"reference"``, this package's evaluator.
+        backend: Who runs the model: ``"reference"``, this package's evaluator, or ``"onnxruntime"``, in a session of
+            its own; rows are then of the last of *runs* runs, and ``measured_runs`` has all of them.
+        trace: With onnxruntime: write down each request of its allocator, in a process of its own.
+        runs: With onnxruntime: how often it runs; later runs take a memory pattern that the first one leaves.
+        settings: With onnxruntime: options of the session.
         kernels: Whose kernels it takes, ``"auto"``, ``"numpy"`` or ``"onnxruntime"``; an evaluator keeps its own.
         progress: Called with (nodes done, nodes in all) while the model runs.
 
     Raises:
         ModelError, UnsupportedOperatorError: The model cannot be run at all.
         FeedError, SizeError: The feeds or sizes do not fit it.
+        MissingExtraError, OnnxRuntimeError: onnxruntime is not installed, failed, or does not offer what was asked.
         KernelError, AllocationError: A node failed. The exception has the profile up to it as ``error.profile``.
     """
-    if backend != "reference":
-        raise ValueError(f"backend is 'reference', not {backend!r}")
+    if backend not in ("reference", "onnxruntime"):
+        raise ValueError(f"backend is 'reference' or 'onnxruntime', not {backend!r}")
+    if backend == "onnxruntime":
+        source = model.model if isinstance(model, ReferenceEvaluator) else load_model(model)
+        return _profile_onnxruntime(source, feeds or {}, dims or {}, trace, runs, settings)
+    if trace:
+        raise ValueError(
+            "trace=True is for backend='onnxruntime'; a ReferenceEvaluator's events are always there"
+        )
     evaluator = model
     if not isinstance(evaluator, ReferenceEvaluator):
         evaluator = ReferenceEvaluator(evaluator, kernels=kernels)
@@ -68,6 +89,24 @@ def profile(
         failure.profile = join(records[-1], context, generated)  # type: ignore[attr-defined]
         raise failure from error
     return join(records[-1], context, generated)
+
+
+def _profile_onnxruntime(
+    model: LoadedModel,
+    feeds: Mapping[str, Any],
+    dims: Mapping[str, int],
+    trace: bool,
+    runs: int,
+    settings: SessionSettings,
+) -> Profile:
+    context = _predict(model)
+    given, generated = _complete(model, context, feeds, dims)
+    found: Trace | None = None
+    if trace:
+        found, measured = trace_model(model, given, runs=runs, settings=settings)
+    else:
+        measured = measure(model, given, runs=runs, settings=settings)
+    return join_measured(measured, model, context, sizes_of(context, given), generated, trace=found)
 
 
 def _hint(context: ComputeContext, generated: Sequence[str], dims: Mapping[str, int]) -> str:

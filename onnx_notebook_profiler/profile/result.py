@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from onnx_notebook_profiler.errors import MissingExtraError
 from onnx_notebook_profiler.events import RuntimeEvent
+from onnx_notebook_profiler.ort.measured import MeasuredRun
+from onnx_notebook_profiler.ort.trace import Trace
 from onnx_notebook_profiler.symbolic.unknown import Coverage, Unknown
 
 if TYPE_CHECKING:
@@ -36,14 +38,15 @@ class NodeProfile:
     """``Add``, or with its domain ``com.microsoft::Gelu``."""
     outputs: tuple[str, ...]
     time_ns: int
-    output_bytes: int
+    output_bytes: int | None
     """Bytes of the outputs that have a buffer of their own: a view counts 0."""
-    live_bytes: int
-    """Execution and io account together."""
-    peak_bytes: int
+    live_bytes: int | None
+    """Execution and io account together. Of onnxruntime: what it asked for and did not give back, reserved weights
+    included. None, here and below, where bytes are not known."""
+    peak_bytes: int | None
     """The most live bytes up to here, bodies included."""
-    execution_bytes: int
-    io_bytes: int
+    execution_bytes: int | None
+    io_bytes: int | None
     predicted_bytes: int | None
     """What the formulas give for ``live_bytes``; None where a value of unknown size is alive."""
     predicted_execution_bytes: int | None
@@ -60,6 +63,10 @@ class NodeProfile:
     """The input whose bytes its first output took over."""
     runs: int = 1
     """How often it ran; the time is the sum, the bytes are those of the run with the most."""
+    stands_for: tuple[int, ...] = ()
+    """Where onnxruntime ran: the author's nodes whose work it does; *index* is the last of them, else -1."""
+    mapping: str = ""
+    """Where onnxruntime ran: same, fused (it does the work of several), part (of theirs), added or unknown."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,8 +76,8 @@ class OperatorTotal:
     op: str
     count: int
     time_ns: int
-    output_bytes: int
-    peak_live_bytes: int
+    output_bytes: int | None
+    peak_live_bytes: int | None
     """The most bytes that were live at one of its nodes."""
 
 
@@ -103,8 +110,8 @@ class Profile:
     body_nodes: tuple[NodeProfile, ...]
     """One row for each node of a branch, loop body or function that ran."""
     operators: tuple[OperatorTotal, ...]
-    peak_bytes: int
-    """The highest sum of both accounts at any node."""
+    peak_bytes: int | None
+    """The highest sum of both accounts at any node; None where bytes are not known."""
     peak_node: int
     """Index of the node of the main graph at which that was; -1 where no node ran."""
     peak_label: str
@@ -118,6 +125,14 @@ class Profile:
     """Time of all nodes of the main graph."""
     error: str = ""
     """What ended the run; empty where it went through."""
+    backend: str = "reference"
+    """Who ran the model: ``reference``, or ``onnxruntime`` with its version."""
+    notes: tuple[str, ...] = ()
+    """What has to be said of the figures."""
+    measured_runs: tuple[MeasuredRun, ...] = ()
+    """Where onnxruntime ran: all runs of the session, the first one without a memory pattern; rows are of the last."""
+    trace: Trace | None = None
+    """Each request of onnxruntime's allocator, where it was asked for."""
 
     # tables and exports
 
@@ -127,6 +142,8 @@ class Profile:
             "schema_version": _SCHEMA_VERSION,
             "model": self.model_name,
             "dims": dict(self.dims),
+            "backend": self.backend,
+            "notes": list(self.notes),
             "generated_inputs": list(self.generated),
             "peak_bytes": self.peak_bytes,
             "peak_node": self.peak_node,
@@ -178,8 +195,10 @@ class Profile:
         columns = [field.name for field in dataclasses.fields(NodeProfile)]
         rows = [[getattr(node, column) for column in columns] for node in self.nodes]
         frame = pd.DataFrame(rows, columns=columns).set_index("index")
-        predicted = [column for column in columns if column.startswith("predicted_")]
-        return frame.astype(dict.fromkeys(predicted, "Int64"))
+        counted = [column for column in columns if column.endswith("_bytes")]
+        absent = [column for column in counted if frame[column].isna().any()]
+        predicted = [column for column in counted if column.startswith("predicted_")]
+        return frame.astype(dict.fromkeys([*predicted, *absent], "Int64"))
 
     # views
 
@@ -229,6 +248,7 @@ def _plain(node: NodeProfile) -> dict[str, Any]:
     row = dataclasses.asdict(node)
     row["outputs"] = list(node.outputs)
     row["path"] = [list(place) for place in node.path]
+    row["stands_for"] = list(node.stands_for)
     return row
 
 

@@ -32,6 +32,7 @@ from onnx_notebook_profiler.plan.ort_allocation import plan_allocation
 from tests.models import packaged_model
 from tests.ort.predicted import sizes_of
 from tests.ort.random_models import random_model
+from tests.ort.section_models import BLOCKS, FEEDS, RESERVED, section_model
 from tests.ort.traced_runtime import library
 
 pytestmark = pytest.mark.skipif(library() is None, reason="needs onnxruntime's library on Linux")
@@ -87,6 +88,15 @@ def test_weights_that_are_packed_are_reserved(columns: int, packed: int) -> None
     found, _ = trace_model(model, {"x": np.ones((3, 64), np.float32)}, settings=PLAIN)
     assert found.reserved_bytes == packed
     assert found.peak_bytes(0) == packed + 3 * columns * 4
+
+
+@pytest.mark.parametrize(("name", "optimize"), RESERVED)
+def test_reserved_bytes_and_blocks_are_those_that_were_seen(name: str, optimize: str) -> None:
+    settings = SessionSettings(optimize=optimize, threads=1)
+    found, _ = trace_model(section_model(name), FEEDS[name], settings=settings)
+    assert found.reserved_bytes == RESERVED[name, optimize]
+    blocks = [one.nbytes for one in found.of_run(1) if one.rule == "pattern"]
+    assert blocks == [BLOCKS[name, optimize]] * (2 if BLOCKS[name, optimize] else 0)
 
 
 def test_scratch_is_told_from_outputs() -> None:

@@ -93,7 +93,7 @@ def test_order_of_nodes() -> None:
     times = [profile.nodes[int(str(row[0]))].time_ns for row in by_time.rows]
     assert times == sorted(times, reverse=True)
     by_memory = nodes_of(profile, sort="memory")
-    live = [profile.nodes[int(str(row[0]))].live_bytes for row in by_memory.rows]
+    live = [profile.nodes[int(str(row[0]))].live_bytes or 0 for row in by_memory.rows]
     assert live == sorted(live, reverse=True)
     assert by_memory.rows[0][0] == 3
     # The peak stays marked wherever it stands.

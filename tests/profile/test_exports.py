@@ -261,7 +261,7 @@ def test_plot_draws_live_and_peak_bytes() -> None:
     figure.canvas.draw()
     (axes,) = figure.axes
     heights = {float(y) for line in axes.lines for y in np.asarray(line.get_ydata(), float)}
-    assert float(profile.peak_bytes) in heights
+    assert profile.peak_bytes in heights
     texts = " ".join(text.get_text() for text in figure.findobj(Text))
     assert "peak 592 B at node 3 Abs" in texts
 

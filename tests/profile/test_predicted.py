@@ -15,7 +15,7 @@ from tests.profile.random_graphs import Case, cases, held_bytes
 from tests.symbolic.rows import graph
 
 
-def measured(profile: Profile) -> list[tuple[int, int]]:
+def measured(profile: Profile) -> list[tuple[int | None, int | None]]:
     return [(node.execution_bytes, node.io_bytes) for node in profile.nodes]
 
 

@@ -76,9 +76,9 @@ def test_totals_of_operators() -> None:
     for total in profile.operators:
         rows = [node for node in profile.nodes if node.op == total.op]
         assert total.count == len(rows)
-        assert total.output_bytes == sum(row.output_bytes for row in rows)
-        assert total.peak_live_bytes == max(row.live_bytes for row in rows)
-    made = [total.output_bytes for total in profile.operators]
+        assert total.output_bytes == sum(row.output_bytes or 0 for row in rows)
+        assert total.peak_live_bytes == max(row.live_bytes or 0 for row in rows)
+    made = [total.output_bytes or 0 for total in profile.operators]
     assert made == sorted(made, reverse=True)
 
 
@@ -402,7 +402,7 @@ def test_what_a_model_may_be(source: str, tmp_path: Any) -> None:
         model = tmp_path / "some model.onnx"
         model.write_bytes(mul_add_model().SerializeToString())
     profile = onp.profile(model, dims={"N": 2})
-    assert profile.peak_bytes > 0
+    assert profile.peak_bytes
     if source == "path":
         assert profile.model_name == "some model"
 
