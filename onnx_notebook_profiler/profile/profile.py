@@ -100,7 +100,7 @@ def _profile_onnxruntime(
     settings: SessionSettings,
 ) -> Profile:
     context = _predict(model)
-    given, generated = _complete(model, context, feeds, dims)
+    given, generated = complete_feeds(model, context, feeds, dims)
     found: Trace | None = None
     if trace:
         found, measured = trace_model(model, given, runs=runs, settings=settings)
