@@ -174,14 +174,19 @@ class TracedModel:
         """The author's node, or a number for a node that is none of the author's."""
         if not event.ran:
             return NO_NODE
-        if event.node >= 0 and not event.path:
+        author = self.model.proto.graph.node
+        if event.node >= 0 and not event.path and author[event.node].op_type == event.ran:
             return event.node
         place = (event.node, event.path, event.ran)
         if place not in self._numbers:
-            number = self._numbers[place] = len(self.model.proto.graph.node) + len(self._numbers)
-            self._labels[number] = f"{event.ran}, put in by onnxruntime"
+            number = self._numbers[place] = len(author) + len(self._numbers)
             if event.path:
                 self._labels[number] = f"{event.ran} in a body of node {event.path[0][0]}"
+            elif event.node >= 0:
+                label = describe_node(event.node, author[event.node])
+                self._labels[number] = f"{event.ran} for {label}"
+            else:
+                self._labels[number] = f"{event.ran}, put in by onnxruntime"
         return self._numbers[place]
 
 

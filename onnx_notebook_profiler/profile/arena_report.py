@@ -263,10 +263,13 @@ class ArenaReport:
 
     @functools.cached_property
     def waterfall(self) -> tuple[Waterfall, Waterfall]:
-        """What a first run takes, and what all runs take: from the bytes that live to those that the arena holds."""
-        return waterfall(self.session.first(), self._arena(self._asked)), waterfall(
-            self.session, self._arena(self._asked)
-        )
+        """What a first run takes, and what all runs take: from the bytes that live to those that the arena holds.
+
+        Under the limit that was asked about, or the least that works where that one does not.
+        """
+        limit = self._asked if self.works(self._asked) else self.least_max_mem
+        first, every = self.session.first(), self.session
+        return waterfall(first, self._arena(limit)), waterfall(every, self._arena(limit))
 
     @functools.cached_property
     def warnings(self) -> tuple[str, ...]:
