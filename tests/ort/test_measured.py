@@ -128,11 +128,18 @@ def test_nodes_in_bodies_and_nodes_that_come_out_of_them() -> None:
     told = {
         (node.row.op_type, node.origin.path, node.origin.nodes) for node in found.runs[-1].nodes
     }
-    assert told == {
-        ("Neg", ((0, "else_branch"),), (0,)),
-        ("If", (), (0,)),
-        ("Sin", (), (1,)),  # the branch that is always taken takes the place of the second If, with a name of its own
-    }
+    assert (
+        told
+        == {
+            ("Neg", ((0, "else_branch"),), (0,)),
+            ("If", (), (0,)),
+            (
+                "Sin",
+                (),
+                (1,),
+            ),  # the branch that is always taken takes the place of the second If, with a name of its own
+        }
+    )
     assert found.gone == ()
 
 
