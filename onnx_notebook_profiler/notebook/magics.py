@@ -6,7 +6,7 @@ What needs onnx or numpy is imported when a magic is first used, so that loading
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -37,6 +37,7 @@ from onnx_notebook_profiler.notebook.cell_body import run_cell_body
 from onnx_notebook_profiler.notebook.progress import ProgressBars
 
 if TYPE_CHECKING:
+    from onnx_notebook_profiler.notebook.cell_sessions import CellSessions
     from onnx_notebook_profiler.notebook.explorer import MemoryExplorer
     from onnx_notebook_profiler.notebook.runs import CellRuns
     from onnx_notebook_profiler.profile.arena_report import ArenaReport
@@ -84,6 +85,17 @@ class ProfilerMagics(Magics):
         default="auto",
         help="whose kernels run MODEL (default: auto, this package's before onnxruntime's)",
     )
+    @argument(
+        "--backend",
+        choices=("reference", "onnxruntime"),
+        default="reference",
+        help="who runs MODEL: this package's evaluator, or onnxruntime in a session of its own",
+    )
+    @argument(
+        "--trace",
+        action="store_true",
+        help="with onnxruntime: every request of its allocator, in a process of its own",
+    )
     @_OUTPUT
     @_QUIET
     @argument("--top", metavar="N", type=whole_number, help="rows of each table (default: 40)")
@@ -102,9 +114,11 @@ class ProfilerMagics(Magics):
 
             %onnx_profile model.onnx --dims batch=8 seq=128 -o prof
 
-        In a cell, every run of every onnx_notebook_profiler.ReferenceEvaluator is profiled,
-        also when the cell raises; the code needs no change. Each session shows one
-        run: the one that failed, else the last one with the highest peak. -o binds
+        In a cell, every run of every onnx_notebook_profiler.ReferenceEvaluator and of every
+        onnxruntime.InferenceSession is profiled, also when the cell raises; the code needs
+        no change. Each session shows one run: the one that failed, else the last one with
+        the highest peak; of onnxruntime the last one. A session of onnxruntime that was made
+        before is measured through a second one of the same model, and says so. -o binds
         the profile of the only run, or a list where runs differ in session or sizes::
 
             %%onnx_profile -o prof
@@ -119,6 +133,11 @@ class ProfilerMagics(Magics):
                 "%%onnx_profile profiles the runs of its cell and takes no MODEL, --dims or --feeds: "
                 "use %onnx_profile MODEL"
             )
+        if options.trace or options.backend != "reference":
+            raise UsageError(
+                "%%onnx_profile profiles whatever its cell runs and takes no --backend or --trace: "
+                "use %onnx_profile MODEL"
+            )
         return self._profile_cell(options, line, cell)
 
     def _profile_model(
@@ -131,10 +150,20 @@ class ProfilerMagics(Magics):
         feeds = find_feeds(options.feeds, local_ns, self._names)
         from onnx_notebook_profiler.profile.profile import profile
 
+        if options.trace and options.backend != "onnxruntime":
+            raise UsageError("--trace goes with --backend onnxruntime")
         with usage_errors():
             try:
                 with self._bars.counting("onnx_profile", quiet=options.quiet) as progress:
-                    prof = profile(model, feeds, dims, kernels=options.kernels, progress=progress)
+                    prof = profile(
+                        model,
+                        feeds,
+                        dims,
+                        backend=options.backend,
+                        trace=options.trace,
+                        kernels=options.kernels,
+                        progress=progress,
+                    )
             except ProfilerError as error:
                 failed = getattr(error, "profile", None)
                 if failed is not None:
@@ -147,33 +176,48 @@ class ProfilerMagics(Magics):
     def _profile_cell(self, options: argparse.Namespace, line: str, cell: str) -> Any:
         __tracebackhide__ = True
         from onnx_notebook_profiler.evaluator.observe import observing
+        from onnx_notebook_profiler.notebook.cell_sessions import cell_sessions
         from onnx_notebook_profiler.notebook.runs import CellRuns
 
         runs = CellRuns()
         raised = True
-        try:
-            with (
-                self._bars.counting("onnx_profile", quiet=options.quiet) as progress,
-                observing(runs, progress),
-            ):
-                value = run_cell_body(self.shell, cell, "onnx_profile", line)
-            raised = False
-        finally:
-            self._report(options, runs, raised=raised)
+        with cell_sessions(cell) as sessions:
+            try:
+                with (
+                    self._bars.counting("onnx_profile", quiet=options.quiet) as progress,
+                    observing(runs, progress),
+                    sessions.watching(),
+                ):
+                    value = run_cell_body(self.shell, cell, "onnx_profile", line)
+                raised = False
+            finally:
+                self._report(options, runs, sessions, raised=raised)
         return value
 
-    def _report(self, options: argparse.Namespace, runs: CellRuns, *, raised: bool) -> None:
+    def _report(
+        self,
+        options: argparse.Namespace,
+        runs: CellRuns,
+        sessions: CellSessions,
+        *,
+        raised: bool,
+    ) -> None:
         """Show and bind what a cell ran."""
-        from onnx_notebook_profiler.profile.profile import profile_run
-
-        if not runs:
+        if not runs and not sessions:
             if not raised and (not options.quiet or options.output):
                 _say(
-                    "nothing to show, since no onnx_notebook_profiler.ReferenceEvaluator ran in this cell "
-                    "(expected a call of its run method)"
+                    "nothing to show, since no onnx_notebook_profiler.ReferenceEvaluator and no "
+                    "onnxruntime.InferenceSession ran in this cell (expected a call of its run method)"
                 )
             return
-        profiles = []
+        profiles = [*self._evaluators(options, runs), *self._sessions(options, sessions)]
+        if profiles:
+            self._keep(options, profiles[0] if len(profiles) == 1 else profiles)
+
+    def _evaluators(self, options: argparse.Namespace, runs: CellRuns) -> Iterator[Profile]:
+        """The profiles of a cell's evaluators, shown."""
+        from onnx_notebook_profiler.profile.profile import profile_run
+
         for session in runs.sessions():
             kept = session.records if options.output else (session.shown,)
             for record in kept:
@@ -182,13 +226,20 @@ class ProfilerMagics(Magics):
                 except ProfilerError as error:
                     _say(f"a run of {record.evaluator!r} has no profile: {one_line(error)}")
                     continue
-                profiles.append(prof)
                 if record is session.shown and not options.quiet:
                     if session.note:
                         _say(session.note)
                     self._show(options, prof)
-        if profiles:
-            self._keep(options, profiles[0] if len(profiles) == 1 else profiles)
+                yield prof
+
+    def _sessions(self, options: argparse.Namespace, sessions: CellSessions) -> Iterator[Profile]:
+        """The profiles of a cell's sessions of onnxruntime, shown."""
+        for prof, words in sessions.profiles():
+            if words:
+                _say(words)
+            if prof is not None:
+                self._show(options, prof)
+                yield prof
 
     @no_var_expand
     @needs_local_scope

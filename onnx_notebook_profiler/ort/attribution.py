@@ -18,8 +18,11 @@ from onnx_notebook_profiler.ort.tracing import RawRun, RawTrace, Row
 
 __all__ = ["Attributed", "NodeBytes", "attribute"]
 
-_ROUNDED: Final = 2000
-"""ns by which a node may end later than its row says: start and duration are rounded down to µs."""
+_STEP: Final = 1000
+"""ns by which a node may begin later than its row says: the start is rounded down to µs."""
+
+_ROUNDED: Final = 2 * _STEP
+"""ns by which a node may end later than its row says: the duration is rounded down too."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,6 +37,12 @@ class _Span:
     origin: NodeOrigin
     outputs: tuple[str, ...]
     """Names of its outputs that are there, in the graph that ran."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bytes of its outputs; 0 where they have no size."""
+        codes = ((data_type_of(kind), shape) for kind, shape in self.row.outputs)
+        return tuple(request_bytes(code, shape) if code else 0 for code, shape in codes)
 
 
 @dataclasses.dataclass(slots=True)
@@ -90,11 +99,11 @@ def _spans(run: ProfiledRun, began: int, nodes: NodeMap) -> Iterator[_Span]:
     """The nodes of a run, by start; an owner before what it holds."""
     found = []
     for at, row in enumerate(run.rows):
-        node = nodes.node(row.name, row.number)
+        node = nodes.node(row.name, row.number, row.op_type)
         names = tuple(name for name in node.output if name) if node is not None else ()
         start = began + row.start_us * 1000
         end = began + (row.start_us + row.duration_us) * 1000 + _ROUNDED
-        origin = nodes.origin(row.name, row.number)
+        origin = nodes.origin(row.name, row.number, row.op_type)
         found.append(_Span(start, end, at, row, origin, names))
     yield from sorted(found, key=lambda span: (span.start, -span.end))
 
@@ -130,6 +139,10 @@ class _Told:
         self._live[address] = event
         self._count(event, nbytes)
 
+    def rule_of(self, row: Row) -> TraceRule:
+        """What the buffer was asked for that goes back."""
+        return self._live[row[2]].rule
+
     def give_back(self, row: Row, run: int, span: _Span | None) -> None:
         """The buffer of a request goes back."""
         _, at, address, _ = row
@@ -158,31 +171,61 @@ def _place(span: _Span | None) -> tuple[int, tuple[tuple[int, str], ...], str]:
 def _attribute_run(
     told: _Told, number: int, run: RawRun, spans: Sequence[_Span]
 ) -> Mapping[int, NodeBytes]:
-    running = list(_running(run.rows, spans))
-    owners = [open_spans[-1] if open_spans else None for open_spans in running]
     ends = _lifetimes(run.rows)
+    running = _settled(run, list(_running(run.rows, spans)), ends)
+    owners = [open_spans[-1] if open_spans else None for open_spans in running]
     values = _values(run, owners, ends, told.results)
-    first = min((span.start for span in spans), default=None)
     done, meter = _Done(spans), _Meter(told, spans)
+    has_begun = False
     for at, (row, owner) in enumerate(zip(run.rows, owners, strict=True)):
-        meter.advance(row[1])
+        has_begun = has_begun or owner is not None
         if row[0] == FREE:
             over = row[1] > run.ended
+            meter.advance(row[1] - (0 if told.rule_of(row) == "scratch" else _STEP))
             told.give_back(row, number, None if over else done.before(row[1], owner))
-            meter.note(running[at], told.events[-1])
-            continue
-        back = ends.get(at)
-        rule: TraceRule = "unknown"
-        if back is not None and run.rows[back][1] > run.ended:
-            rule = "output"
-        elif owner is not None:
-            rule = "own" if back is None or owners[back] is not owner else "scratch"
-        elif first is not None and row[1] < first:
-            rule = "pattern"
-        told.ask(row, number, owner, rule, values.get(at, ""))
+        else:
+            meter.advance(row[1])
+            rule = _rule(at, run, owners, ends) if has_begun else "pattern" if spans else "unknown"
+            told.ask(row, number, owner, rule, values.get(at, ""))
         meter.note(running[at], told.events[-1])
     meter.advance(None)
     return meter.found
+
+
+def _rule(
+    at: int, run: RawRun, owners: Sequence[_Span | None], ends: Mapping[int, int]
+) -> TraceRule:
+    """What the request at position *at* is for, of those that a node made."""
+    back = ends.get(at)
+    if back is not None and run.rows[back][1] > run.ended:
+        return "output"
+    if owners[at] is None:
+        return "unknown"
+    return "own" if back is None or owners[back] is not owners[at] else "scratch"
+
+
+def _settled(
+    run: RawRun, running: list[tuple[_Span, ...]], ends: Mapping[int, int]
+) -> list[tuple[_Span, ...]]:
+    """Which nodes ran at each row, where the clock's step leaves two answers.
+
+    In a node's first µs, what others asked for goes back just before it begins. So does the pattern's block come,
+    which is the first request of a run, lives until all nodes are done, and has the size of no output.
+    """
+    begun = {back: at for at, back in ends.items()}
+    for at, (row, open_spans) in enumerate(zip(run.rows, running, strict=True)):
+        if not open_spans or row[1] >= open_spans[-1].start + _STEP:
+            continue
+        if row[0] == FREE:
+            asked = begun.get(at)
+            is_settled = asked is not None and running[asked][-1:] == open_spans[-1:]
+        else:
+            back = ends.get(at, at)
+            is_block = at == 0 and not running[back] and run.rows[back][1] <= run.ended
+            is_settled = not is_block or row[3] in open_spans[-1].sizes
+        if not is_settled:
+            running[at] = open_spans[:-1]
+    return running
 
 
 class _Meter:
@@ -307,10 +350,9 @@ def _matched(
     if len(span.outputs) != len(span.row.outputs):
         return
     groups: dict[tuple[int, bool], list[str]] = {}
-    for name, (kind, shape) in zip(span.outputs, span.row.outputs, strict=True):
-        code = data_type_of(kind)
-        if code:
-            groups.setdefault((request_bytes(code, shape), name in results), []).append(name)
+    for name, size in zip(span.outputs, span.sizes, strict=True):
+        if size:
+            groups.setdefault((size, name in results), []).append(name)
     has_results = any(is_result for _, is_result in groups)
     for (size, is_result), names in groups.items():
         places = [

@@ -17,6 +17,7 @@ from onnx_notebook_profiler.events import RuntimeEvent, RuntimeEventAction
 from onnx_notebook_profiler.events.event import NO_NODE
 from onnx_notebook_profiler.model import LoadedModel
 from onnx_notebook_profiler.ort.node_map import NodeMap, NodeOrigin, name_nodes
+from onnx_notebook_profiler.ort.observed_sessions import unobserved
 from onnx_notebook_profiler.ort.profile_json import NodeRow, ProfiledRun, read_profile
 from onnx_notebook_profiler.ort.settings import (
     DEFAULT_SETTINGS,
@@ -123,16 +124,18 @@ def measure(
         saved = Path(folder) / "saved.onnx"
         options = _options(runtime, settings, model.folder, saved)
         try:
-            session = runtime.InferenceSession(
-                named.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
+            with unobserved():
+                session = runtime.InferenceSession(
+                    named.SerializeToString(), options, providers=["CPUExecutionProvider"]
+                )
         except Exception as error:  # its classes differ from version to version
             raise ModelError(
                 f"onnxruntime {runtime.__version__} refuses the model: {error}"
             ) from error
         for number in range(runs):
             try:
-                session.run(None, checked)
+                with unobserved():
+                    session.run(None, checked)
             except Exception as error:  # as above
                 raise OnnxRuntimeError(
                     f"run {number} of onnxruntime {runtime.__version__} failed: {error}"
@@ -215,10 +218,10 @@ def _options(runtime: Any, settings: SessionSettings, folder: Path | None, saved
 
 
 def _node(row: NodeRow, nodes: NodeMap, began_ns: int) -> MeasuredNode:
-    node = nodes.node(row.name, row.number)
+    node = nodes.node(row.name, row.number, row.op_type)
     return MeasuredNode(
         row=row,
-        origin=nodes.origin(row.name, row.number),
+        origin=nodes.origin(row.name, row.number, row.op_type),
         inputs=tuple(node.input) if node is not None else (),
         outputs=tuple(name for name in node.output if name) if node is not None else (),
         start_ns=began_ns + row.start_us * 1000,

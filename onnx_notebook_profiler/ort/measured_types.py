@@ -9,6 +9,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from onnx_notebook_profiler.errors import MissingExtraError, ModelError
 from onnx_notebook_profiler.model import LoadedModel
+from onnx_notebook_profiler.ort.observed_sessions import unobserved
 from onnx_notebook_profiler.plan.ort_types import RuntimeType, runtime_types, source_symbols
 
 __all__ = ["data_type_of", "session_types"]
@@ -57,9 +58,10 @@ def session_types(model: LoadedModel) -> Mapping[str, RuntimeType]:
         )
     exposed = _exposed(model)
     try:
-        session = onnxruntime.InferenceSession(
-            exposed.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        with unobserved():
+            session = onnxruntime.InferenceSession(
+                exposed.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
     except Exception as error:  # its classes differ from version to version
         raise ModelError(f"onnxruntime refuses the model: {error}") from error
     known = runtime_types(model)

@@ -13,10 +13,10 @@ from typing import Final, Literal
 
 from onnx import GraphProto, ModelProto, NodeProto
 
-from onnx_notebook_profiler.model import body_graphs
+from onnx_notebook_profiler.model import all_nodes, body_graphs
 from onnx_notebook_profiler.plan.names import captured_names
 
-__all__ = ["NodeMap", "NodeOrigin", "Place", "name_nodes"]
+__all__ = ["NodeMap", "NodeOrigin", "Place", "name_nameless", "name_nodes"]
 
 Place = tuple[tuple[tuple[int, str], ...], int]
 """A node of the author's: the owning nodes and bodies from the main graph inwards, and its index in its graph."""
@@ -76,6 +76,17 @@ def name_nodes(model: ModelProto) -> tuple[ModelProto, tuple[Place, ...]]:
     return copy, tuple(places)
 
 
+def name_nameless(model: ModelProto) -> bool:
+    """Give each node without a name one of its own, bodies included; whether there were any.
+
+    A profile tells nodes without a name by operator and number, and the numbers are in no file.
+    """
+    nameless = [node for node in all_nodes(model.graph.node) if not node.name]
+    for number, node in enumerate(nameless):
+        node.name = f"onp{number}_"
+    return bool(nameless)
+
+
 def _name(graph: GraphProto, path: tuple[tuple[int, str], ...], places: list[Place]) -> None:
     for index, node in enumerate(graph.node):
         node.name = f"onp{len(places)}_"
@@ -104,21 +115,22 @@ class NodeMap:
         self._nameless_origins: dict[int, NodeOrigin] = {}
         self._map(_Walk(author.graph), ran.graph, ())
 
-    def origin(self, name: str, number: int) -> NodeOrigin:
+    def origin(self, name: str, number: int, op_type: str) -> NodeOrigin:
         """Of the node that a profile calls *name* and *number*."""
-        node = self.node(name, number)
+        node = self.node(name, number, op_type)
         if node is None:
-            return UNKNOWN
+            return NodeOrigin("added") if op_type in _LAYOUT else UNKNOWN
         if node.name:
             return self._origins[node.name]
         return self._nameless_origins[id(node)]
 
-    def node(self, name: str, number: int) -> NodeProto | None:
+    def node(self, name: str, number: int, op_type: str) -> NodeProto | None:
         """The node itself in the graph that ran; None where it cannot be told which one it is."""
-        if name in self._nodes:
-            return self._nodes[name]
-        found = self._nameless.get(name.removesuffix(f"_{number}"), [])
-        return found[0] if len(found) == 1 else None
+        found = self._nameless.get(op_type, [])
+        known = self._nodes.get(name)
+        if known is None and name == f"{op_type}_{number}" and len(found) == 1:
+            known = found[0]
+        return known if known is not None and known.op_type == op_type else None
 
     def _map(self, walk: _Walk, graph: GraphProto, path: tuple[tuple[int, str], ...]) -> None:
         ends = {at: tuple(walk.ends(node)) for at, node in enumerate(graph.node)}

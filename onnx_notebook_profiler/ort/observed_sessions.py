@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import os
 import threading
 import time
 import weakref
@@ -12,12 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["ObservedSession", "WallRun", "observing_sessions", "profiled_options", "unobserved"]
+from onnx_notebook_profiler.errors import ModelError
+from onnx_notebook_profiler.model import load_model
+from onnx_notebook_profiler.ort.node_map import name_nameless
+
+__all__ = ["ObservedSession", "WallRun", "observing_sessions", "second_session", "unobserved"]
 
 _RUNS: Final = ("run", "run_with_ort_values", "run_with_iobinding")
 
 _SAVED_UP_TO: Final = 2**30
-"""Bytes of a model up to which the optimized one is saved."""
+"""Bytes of a model up to which a copy of it is made and saved."""
 
 _own = threading.local()
 
@@ -45,7 +50,7 @@ class ObservedSession:
     is_new: bool
     """Whether it was made while it was watched; one made before cannot be switched to profiling."""
     folder: Path
-    """Where its profile and the model that it ran are."""
+    """Where its profile is."""
     alive: weakref.ref[Any]
     is_profiled: bool = False
     began_ns: int = 0
@@ -61,12 +66,6 @@ class ObservedSession:
         files = sorted(self.folder.glob("profile*.json"))
         return files[-1].read_text(encoding="utf-8", errors="replace") if files else ""
 
-    @property
-    def saved(self) -> Path | None:
-        """The model that it ran; None where it was not saved."""
-        path = self.folder / "saved.onnx"
-        return path if path.is_file() else None
-
 
 @contextlib.contextmanager
 def unobserved() -> Iterator[None]:
@@ -80,19 +79,40 @@ def unobserved() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def profiled_options(options: Any, folder: Path, *, save: bool = True) -> Iterator[None]:
-    """For as long as a session is made of *options*, these ask for a profile and the optimized model in *folder*."""
-    wanted = {"enable_profiling": True, "profile_file_prefix": str(folder / "profile")}
-    if save and not options.optimized_model_filepath:
-        wanted["optimized_model_filepath"] = str(folder / "saved.onnx")
+def set_for_now(options: Any, **wanted: Any) -> Iterator[None]:
+    """For as long as a session is made of *options*, these have other values."""
     before = {name: getattr(options, name) for name in wanted}
-    for name, value in wanted.items():
-        setattr(options, name, value)
     try:
+        for name, value in wanted.items():
+            setattr(options, name, value)
         yield
     finally:
         for name, value in before.items():
             setattr(options, name, value)
+
+
+def second_session(known: ObservedSession, runtime: Any, folder: Path, *, is_profiled: bool) -> Any:
+    """A session of the same model, options and providers, which saves what it runs as ``saved.onnx`` in *folder*.
+
+    It says nothing. Names of nodes in it are those of the first session, but for what layouts put in.
+
+    Raises:
+        Exception: Whatever the runtime raises.
+    """
+    options = known.options if known.options is not None else runtime.SessionOptions()
+    saved = options.optimized_model_filepath
+    if _size(known.model) <= _SAVED_UP_TO:
+        saved = str(folder / "saved.onnx")
+    wanted = {
+        "enable_profiling": is_profiled,
+        "profile_file_prefix": str(folder / "profile"),
+        "optimized_model_filepath": saved,
+        "log_severity_level": 4,
+    }
+    with unobserved(), set_for_now(options, **wanted):
+        return runtime.InferenceSession(
+            _named(known.model), options, providers=list(known.providers)
+        )
 
 
 @contextlib.contextmanager
@@ -146,13 +166,13 @@ class _Watch:
                 if options.enable_profiling:  # the file is the caller's
                     make(session, path_or_bytes, sess_options, *args, **kwargs)
                 else:
-                    save = _size(path_or_bytes) <= _SAVED_UP_TO
-                    with profiled_options(options, known.folder, save=save):
-                        make(session, path_or_bytes, options, *args, **kwargs)
+                    prefix = str(known.folder / "profile")
+                    with set_for_now(options, enable_profiling=True, profile_file_prefix=prefix):
+                        make(session, _named(path_or_bytes), options, *args, **kwargs)
                     known.is_profiled = True
             except Exception:  # noqa: BLE001 - it may come from what was added to the options
                 make(session, path_or_bytes, sess_options, *args, **kwargs)
-            session._sess_options_initial = sess_options  # noqa: SLF001 - as it would be
+            _restore(session, path_or_bytes, sess_options)
             _describe(known, session)
             if known.is_profiled:
                 known.began_ns = session.get_profiling_start_time_ns()
@@ -199,6 +219,33 @@ class _Watch:
             self.sessions.append(known)
             self._by_session[session] = known
         return known
+
+
+def _named(model: Any) -> Any:
+    """*model* with a name for each node that has none; *model* itself where there are none, or it is no such model."""
+    if _size(model) > _SAVED_UP_TO:
+        return model
+    try:
+        loaded = load_model(model)
+    except ModelError:
+        return model
+    has_data_apart = any(one.data_location for one in loaded.proto.graph.initializer)
+    if has_data_apart or not name_nameless(loaded.proto):
+        return model
+    return loaded.proto.SerializeToString()
+
+
+def _restore(session: Any, model: Any, options: Any) -> None:
+    """The session's own notes are those that it would have made of the caller's arguments."""
+    is_bytes = isinstance(model, bytes)
+    notes = {
+        "_model_path": None if is_bytes else os.fspath(model),
+        "_model_bytes": model if is_bytes else None,
+        "_sess_options_initial": options,
+    }
+    for name, value in notes.items():
+        if hasattr(session, name):
+            setattr(session, name, value)
 
 
 def _describe(known: ObservedSession, session: Any) -> None:

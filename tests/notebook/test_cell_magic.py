@@ -172,7 +172,7 @@ def test_no_run(ready: Shell, capsys: pytest.CaptureFixture[str]) -> None:
     assert ready.value(profiled("41 + 1", "-o nothing")) == 42
     printed = [line for line in capsys.readouterr().out.splitlines() if "onnx_profile" in line]
     assert len(printed) == 1
-    assert "no onnx_notebook_profiler.ReferenceEvaluator ran" in printed[0]
+    assert "no onnx_notebook_profiler.ReferenceEvaluator" in printed[0]
     assert "nothing" not in ready.names
     assert ready.displayed() == []
     ready.value(profiled("1", "-q"))
